@@ -1,0 +1,167 @@
+//! The data directory: who may use it, and which format it holds.
+//!
+//! ```text
+//! DIR/LOCK     locked while a server uses the directory
+//! DIR/FORMAT   "bellwether store 1": written once the database has been created in full
+//! DIR/db/      the database
+//! ```
+//! While the database is being created, `FORMAT.new` stands in for `FORMAT`. A directory with
+//! `FORMAT.new` alone is one whose creation was cut short: nothing was ever stored in it, so it
+//! is created anew. A database without either is not ours to touch.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+const FORMAT_VERSION: &str = "1";
+const FORMAT_PREFIX: &str = "bellwether store ";
+
+/// Why a data directory could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error("another bellwether server uses this data directory: {}", .0.display())]
+    InUse(PathBuf),
+    /// It was written by a version this program does not know.
+    #[error(
+        "the data directory {} has format {found:?}, this program knows {FORMAT_PREFIX:?}{FORMAT_VERSION}; \
+         use the version of bellwether that wrote it",
+        .dir.display()
+    )]
+    Format {
+        /// The directory.
+        dir: PathBuf,
+        /// What its `FORMAT` file says.
+        found: String,
+    },
+    /// There is a database without a `FORMAT` file beside it.
+    #[error(
+        "{} holds a database but no FORMAT file, so it may not be bellwether's; \
+         restore the file, or choose another data directory",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    /// What is stored cannot be understood.
+    #[error("the data in {} is damaged ({reason}); restore it from a backup", .dir.display())]
+    Damaged {
+        /// The directory.
+        dir: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// The operating system refused.
+    #[error("cannot open the data directory {}", .dir.display())]
+    Io {
+        /// The directory.
+        dir: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// A data directory that this process has to itself.
+pub(super) struct Directory {
+    root: PathBuf,
+    /// Holds the lock until it is closed, that is, until this is dropped or the process ends.
+    _lock: File,
+}
+
+impl Directory {
+    /// Creates the directory if need be, locks it and checks its format.
+    pub(super) fn prepare(root: &Path) -> Result<Self, OpenError> {
+        let io_error = |source| OpenError::Io { dir: root.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(io_error)?;
+        let lock = lock(root)?;
+        let directory = Self { root: root.to_owned(), _lock: lock };
+        directory.check_format()?;
+        Ok(directory)
+    }
+
+    /// Where the database is.
+    pub(super) fn database(&self) -> PathBuf {
+        self.root.join("db")
+    }
+
+    /// Says that the database now exists in full.
+    pub(super) fn seal(&self) -> Result<(), OpenError> {
+        if self.format().exists() {
+            return Ok(());
+        }
+        fs::rename(self.format_new(), self.format()).map_err(|e| self.io_error(e))?;
+        self.sync()
+    }
+
+    fn check_format(&self) -> Result<(), OpenError> {
+        match fs::read_to_string(self.format()) {
+            Ok(found) if found.trim_end() == format!("{FORMAT_PREFIX}{FORMAT_VERSION}") => Ok(()),
+            Ok(found) => Err(OpenError::Format {
+                dir: self.root.clone(),
+                found: found.trim_end().chars().take(100).collect(),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.begin(),
+            Err(error) => Err(self.io_error(error)),
+        }
+    }
+
+    /// Prepares for a database to be created.
+    fn begin(&self) -> Result<(), OpenError> {
+        let database = self.database();
+        if database.exists() {
+            if !self.format_new().exists() {
+                return Err(OpenError::Foreign(self.root.clone()));
+            }
+            tracing::warn!(dir = %self.root.display(), "creating the store was interrupted; starting over");
+            fs::remove_dir_all(&database).map_err(|e| self.io_error(e))?;
+        }
+        let write = || -> io::Result<()> {
+            let mut file = File::create(self.format_new())?;
+            writeln!(file, "{FORMAT_PREFIX}{FORMAT_VERSION}")?;
+            file.sync_all()
+        };
+        write().map_err(|e| self.io_error(e))?;
+        self.sync()
+    }
+
+    fn sync(&self) -> Result<(), OpenError> {
+        File::open(&self.root).and_then(|dir| dir.sync_all()).map_err(|e| self.io_error(e))
+    }
+
+    fn format(&self) -> PathBuf {
+        self.root.join("FORMAT")
+    }
+
+    fn format_new(&self) -> PathBuf {
+        self.root.join("FORMAT.new")
+    }
+
+    fn io_error(&self, source: io::Error) -> OpenError {
+        OpenError::Io { dir: self.root.clone(), source }
+    }
+
+    /// Turns an error of the storage library into one that says what to do.
+    pub(super) fn database_error(&self, error: fjall::Error) -> OpenError {
+        let dir = self.root.clone();
+        match error {
+            fjall::Error::Locked => OpenError::InUse(dir),
+            fjall::Error::Io(source) => OpenError::Io { dir, source },
+            fjall::Error::Storage(lsm_tree::Error::Io(source)) => OpenError::Io { dir, source },
+            other => OpenError::Damaged { dir, reason: other.to_string() },
+        }
+    }
+}
+
+fn lock(root: &Path) -> Result<File, OpenError> {
+    let io_error = |source| OpenError::Io { dir: root.to_owned(), source };
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(root.join("LOCK"))
+        .map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(root.to_owned())),
+        Err(TryLockError::Error(source)) => Err(io_error(source)),
+    }
+}

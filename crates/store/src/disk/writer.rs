@@ -1,0 +1,226 @@
+//! The one thread that writes: it gathers what all shards submitted, commits it with one sync,
+//! publishes a new view, and then calls back.
+//!
+//! ```text
+//! take ─► check terms ─► journal + fdatasync ─► memtables ─► publish view ─► call back
+//!   ▲                                                                           │
+//!   └──────────────── meanwhile the queue gathers the next commit ──────────────┘
+//! ```
+//! Terms are authoritative here: no other thread raises one or writes a row. A commit that fails
+//! ends the engine, because after a failed sync nobody knows what the disk holds.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError, Term};
+use bytes::Bytes;
+use crossbeam_channel::Sender;
+use fjall::OwnedWriteBatch;
+
+use super::database::write_error;
+use super::queue::Request;
+use super::shared::Shared;
+use super::upkeep::Task;
+use super::view::{DiskView, read_error};
+use crate::engine::Done;
+use crate::rules::{batch_bytes, check_fence, decode_term, encode_term, meta_term_key};
+
+/// An answer that waits for the commit.
+pub(super) enum Reply {
+    Write(Done, Result<(), StoreError>),
+    Acquire(Sender<Result<Term, StoreError>>, Term),
+}
+
+impl Reply {
+    /// Answers, given the outcome of the commit. A callback that panics must not stop the
+    /// writer, on which all shards depend.
+    pub(super) fn settle(self, committed: Result<(), StoreError>) {
+        let call = || match self {
+            Reply::Write(done, verdict) => done(committed.and(verdict)),
+            Reply::Acquire(sender, term) => {
+                // Nobody waits any more if this fails.
+                let _ = sender.send(committed.map(|()| term));
+            }
+        };
+        if catch_unwind(AssertUnwindSafe(call)).is_err() {
+            tracing::error!("a callback of the store panicked");
+        }
+    }
+}
+
+/// What becomes durable together.
+struct Commit {
+    batch: OwnedWriteBatch,
+    replies: Vec<Reply>,
+    drops: Vec<Task>,
+    batches: u64,
+    fenced: u64,
+    bytes: u64,
+}
+
+/// The writer's own state.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    upkeep: Sender<Task>,
+    terms: HashMap<Shard, Term>,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, upkeep: Sender<Task>) -> Self {
+        Self { shared, upkeep, terms: HashMap::new() }
+    }
+
+    /// Runs until the queue is closed and empty, or the engine fails.
+    pub(super) fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.work()));
+        let error = match outcome {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(_) => StoreError::Failed("the writer of the store panicked".to_owned()),
+        };
+        shared.fail(&error);
+    }
+
+    fn work(&mut self) -> Result<(), StoreError> {
+        let (ops_max, bytes_max) = self.shared.commit_limits();
+        while let Some(requests) = self.shared.queue.take(ops_max, bytes_max) {
+            let commit = self.gather(requests)?;
+            self.write(commit)?;
+        }
+        Ok(())
+    }
+
+    /// Checks terms and builds one write batch of everything that passes.
+    fn gather(&mut self, requests: Vec<Request>) -> Result<Commit, StoreError> {
+        let mut commit = Commit {
+            batch: self.shared.database.batch(requests.len() * 4),
+            replies: Vec::with_capacity(requests.len()),
+            drops: Vec::new(),
+            batches: 0,
+            fenced: 0,
+            bytes: 0,
+        };
+        let mut requests = requests.into_iter();
+        while let Some(request) = requests.next() {
+            let gathered = match request {
+                Request::Write(batch, done) => self.gather_write(&mut commit, batch, done),
+                Request::Acquire(shard, sender) => self.gather_acquire(&mut commit, shard, sender),
+            };
+            if let Err(error) = gathered {
+                let replies = std::mem::take(&mut commit.replies);
+                replies.into_iter().for_each(|r| r.settle(Err(error.clone())));
+                requests.for_each(|r| r.refuse(error.clone()));
+                return Err(error);
+            }
+        }
+        Ok(commit)
+    }
+
+    fn gather_write(
+        &mut self,
+        commit: &mut Commit,
+        batch: Batch,
+        done: Done,
+    ) -> Result<(), StoreError> {
+        let newest = match self.term(batch.shard) {
+            Ok(term) => term,
+            Err(error) => {
+                commit.replies.push(Reply::Write(done, Ok(())));
+                return Err(error);
+            }
+        };
+        let verdict = check_fence(&batch, newest);
+        if verdict.is_ok() {
+            commit.batches += 1;
+            commit.bytes += batch_bytes(&batch) as u64;
+            self.add_ops(commit, batch.ops);
+        } else {
+            commit.fenced += 1;
+        }
+        commit.replies.push(Reply::Write(done, verdict));
+        Ok(())
+    }
+
+    fn add_ops(&self, commit: &mut Commit, ops: Vec<Op>) {
+        let database = &self.shared.database;
+        for op in ops {
+            match op {
+                Op::Put { family, key, value } => {
+                    commit.batch.insert(database.keyspace(family), key, value);
+                }
+                Op::Delete { family, key } => commit.batch.remove(database.keyspace(family), key),
+                Op::DropRange { family, from, to } => {
+                    commit.drops.push(Task::DropRange { family, from, to });
+                }
+            }
+        }
+    }
+
+    fn gather_acquire(
+        &mut self,
+        commit: &mut Commit,
+        shard: Shard,
+        sender: Sender<Result<Term, StoreError>>,
+    ) -> Result<(), StoreError> {
+        let term = match self.term(shard) {
+            Ok(term) => term + 1,
+            Err(error) => {
+                commit.replies.push(Reply::Acquire(sender, 0));
+                return Err(error);
+            }
+        };
+        let meta = self.shared.database.keyspace(Family::Meta);
+        let value: Bytes = encode_term(term);
+        commit.batch.insert(meta, meta_term_key(shard), value);
+        commit.replies.push(Reply::Acquire(sender, term));
+        self.terms.insert(shard, term);
+        Ok(())
+    }
+
+    /// The newest term of a shard, read from disk the first time.
+    fn term(&mut self, shard: Shard) -> Result<Term, StoreError> {
+        if let Some(term) = self.terms.get(&shard) {
+            return Ok(*term);
+        }
+        let meta = self.shared.database.keyspace(Family::Meta);
+        let stored = meta.get(meta_term_key(shard)).map_err(read_error)?;
+        let term = stored.map_or(Ok(0), |value| decode_term(shard, &value))?;
+        self.terms.insert(shard, term);
+        Ok(term)
+    }
+
+    fn write(&mut self, commit: Commit) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let ops = commit.batch.len() as u64;
+        // Kept where the watchdog finds them, should this commit never come back.
+        *shared.in_flight.lock() = commit.replies;
+        let result = if ops == 0 {
+            Ok(())
+        } else {
+            let started = Instant::now();
+            shared.counters.commit_begins(ops, commit.bytes);
+            let result = commit.batch.commit().map_err(write_error);
+            shared.counters.commit_ends(started.elapsed());
+            result
+        };
+        if result.is_ok() {
+            shared.counters.applied(commit.batches, commit.fenced, ops, commit.bytes);
+            if ops > 0 {
+                shared.publish(DiskView::now(&shared.database));
+            }
+            for task in commit.drops {
+                // If upkeep has stopped, the range stays, as the waist allows.
+                let _ = self.upkeep.send(task);
+            }
+        } else if let Err(error) = &result {
+            // First of all, so that a callback that submits again is refused.
+            shared.fail(error);
+        }
+        let replies = std::mem::take(&mut *shared.in_flight.lock());
+        replies.into_iter().for_each(|r| r.settle(result.clone()));
+        result
+    }
+}
