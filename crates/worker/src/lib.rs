@@ -1,1 +1,43 @@
-//! Placeholder.
+//! Executes attempts: runs a command or makes an HTTP request, watches it, and says how it ended.
+//!
+//! This crate knows nothing of shards, stores, schedules or the server's API. It is handed one
+//! [`Attempt`], performs it exactly once, and returns one [`Finished`]. Whether there is to be
+//! another attempt is decided elsewhere.
+//!
+//! ```text
+//!              Attempt ──►  Executor::execute  ──► Finished
+//!   Control::stop ─────────────►  │  ▲
+//!                                 ▼  │ bytes
+//!   any number of readers ◄── LiveOutput (head + tail, bounded)
+//! ```
+//!
+//! Invariants:
+//! - memory per attempt is bounded by its output limit, whatever the target prints or answers;
+//! - a reader of output never slows a command down;
+//! - when an attempt was stopped or timed out, its whole process tree is gone before it is
+//!   reported, or the report says which processes could not be ended;
+//! - credentials appear in no log, no error and no `Debug` text.
+//!
+//! Where to start reading: [`Executor`], then `command` and `http` for the two kinds of target,
+//! [`LiveOutput`] for output, and `tree` for how a process tree is found and ended.
+
+mod attempt;
+mod command;
+mod control;
+mod executor;
+mod finished;
+mod http;
+mod orphans;
+mod os;
+mod output;
+mod rules;
+mod tree;
+mod user;
+
+pub use attempt::{Attempt, Auth, CommandTarget, HttpTarget, Program, Target};
+pub use control::{Control, Stop, StopReason};
+pub use executor::{Executor, ExecutorError, ExecutorOptions};
+pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
+pub use orphans::{Orphan, kill_orphans};
+pub use output::{Captured, Chunk, Event, Follower, LiveOutput, Stream};
+pub use rules::{JsonRule, SuccessRules};

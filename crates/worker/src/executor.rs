@@ -1,0 +1,198 @@
+//! The executor: takes an attempt, has it performed, and puts its end on record.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::attempt::{Attempt, Target};
+use crate::control::{Control, StopReason};
+use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
+use crate::output::LiveOutput;
+use crate::tree::Scanner;
+use crate::{command, http, os};
+
+/// The most pipes that are kept open for background processes commands have left behind.
+const LEFTOVER_PIPES_MAX: usize = 256;
+
+/// Settings of an [`Executor`].
+#[derive(Clone, Debug)]
+pub struct ExecutorOptions {
+    /// Names of environment variables of this process that commands get too, besides the
+    /// harmless few.
+    pub pass_env: Vec<String>,
+    /// A PEM file with certificate authorities to trust in addition to the system's.
+    pub extra_ca_file: Option<PathBuf>,
+    /// Whether HTTP targets go through the proxies named by `HTTP_PROXY` and its like.
+    pub proxy_from_env: bool,
+    /// How long an HTTP attempt may take if the attempt does not say.
+    pub http_timeout: Duration,
+}
+
+impl Default for ExecutorOptions {
+    fn default() -> ExecutorOptions {
+        ExecutorOptions {
+            pass_env: Vec::new(),
+            extra_ca_file: None,
+            proxy_from_env: false,
+            http_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Why there can be no executor with such settings.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    /// The file of certificate authorities cannot be used.
+    #[error("the CA file {path} cannot be used: {reason}")]
+    CaFile {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// What all attempts share.
+pub(crate) struct Shared {
+    pub(crate) options: ExecutorOptions,
+    pub(crate) scanner: Scanner,
+    pub(crate) leftover_pipes: Arc<Semaphore>,
+    pub(crate) http: http::Clients,
+}
+
+/// Executes attempts. Clones share connections and settings.
+#[derive(Clone)]
+pub struct Executor {
+    shared: Arc<Shared>,
+}
+
+impl Executor {
+    /// An executor with these settings. Also marks the descriptors this process was started with
+    /// as not to be inherited, so that no command gets them.
+    ///
+    /// # Errors
+    /// When the file of certificate authorities cannot be used.
+    pub fn new(options: ExecutorOptions) -> Result<Executor, ExecutorError> {
+        if let Err(error) = os::seal_descriptors() {
+            tracing::warn!(%error, "descriptors from the parent process may reach commands");
+        }
+        let http = http::Clients::new(&options)?;
+        let leftover_pipes = Arc::new(Semaphore::new(LEFTOVER_PIPES_MAX));
+        let shared = Shared { options, scanner: Scanner::default(), leftover_pipes, http };
+        Ok(Executor { shared: Arc::new(shared) })
+    }
+
+    /// Performs one attempt and reports its end. Everything it prints goes to `output`, which is
+    /// ended when this returns. Use `control` to stop it; dropping the future instead kills a
+    /// command's process group at once and reports nothing.
+    pub async fn execute(
+        &self,
+        attempt: Attempt,
+        control: Control,
+        output: Arc<LiveOutput>,
+    ) -> Finished {
+        let attempt = Arc::new(attempt);
+        let (started_at, begun) = (SystemTime::now(), Instant::now());
+        tracing::debug!(run = attempt.run_id, attempt = attempt.attempt, "attempt begins");
+        let ending = match self.refuse(&attempt, &control) {
+            Some(ending) => ending,
+            None => self.perform(&attempt, &control, &output).await,
+        };
+        output.end();
+        let elapsed = begun.elapsed();
+        tracing::debug!(
+            run = attempt.run_id,
+            attempt = attempt.attempt,
+            elapsed_ms = elapsed.as_millis(),
+            reason = ending.outcome.failure().map_or("succeeded", |failure| failure.code.as_str()),
+            "attempt ended"
+        );
+        Finished {
+            outcome: ending.outcome,
+            exit_code: ending.exit_code,
+            signal: ending.signal,
+            http: ending.http,
+            started_at,
+            finished_at: started_at + elapsed,
+            elapsed,
+            output: output.captured(),
+            started: ending.started,
+            retryable: ending.retryable,
+        }
+    }
+
+    /// An attempt that was stopped before it began is not begun.
+    fn refuse(&self, attempt: &Attempt, control: &Control) -> Option<Ending> {
+        let stop = control.requested()?;
+        tracing::debug!(run = attempt.run_id, "stopped before it began");
+        Some(Ending { started: false, ..Ending::new(stopped(stop.reason)) })
+    }
+
+    async fn perform(
+        &self,
+        attempt: &Arc<Attempt>,
+        control: &Control,
+        output: &LiveOutput,
+    ) -> Ending {
+        let judge = match attempt.success.compile() {
+            Ok(judge) => judge,
+            Err(error) => {
+                let failure = Failure::new(ReasonCode::InvalidRule, error);
+                return Ending {
+                    started: false,
+                    retryable: false,
+                    ..Ending::new(Outcome::Failed(failure))
+                };
+            }
+        };
+        let requests = control.watch();
+        match &attempt.target {
+            Target::Command(target) => {
+                command::run(&self.shared, attempt, target, judge, requests, output).await
+            }
+            Target::Http(target) => {
+                http::run(&self.shared, attempt, target, judge, requests, output).await
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+/// How a target ended; what [`Finished`] says besides times and output.
+pub(crate) struct Ending {
+    pub(crate) outcome: Outcome,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) http: Option<HttpResponse>,
+    pub(crate) started: bool,
+    pub(crate) retryable: bool,
+}
+
+impl Ending {
+    /// An end after a start, about which nothing else is known.
+    pub(crate) fn new(outcome: Outcome) -> Ending {
+        let retryable = outcome != Outcome::Succeeded;
+        Ending { outcome, exit_code: None, signal: None, http: None, started: true, retryable }
+    }
+}
+
+/// The outcome of an attempt that was stopped.
+pub(crate) fn stopped(reason: StopReason) -> Outcome {
+    let (code, message) = match reason {
+        StopReason::Canceled => (ReasonCode::Canceled, "the run was canceled"),
+        StopReason::Shutdown => (ReasonCode::Shutdown, "the worker was shut down"),
+        StopReason::LeaseLost => {
+            (ReasonCode::LeaseLost, "the worker could not keep its lease on the run")
+        }
+    };
+    Outcome::Stopped(reason, Failure::new(code, message))
+}

@@ -1,0 +1,89 @@
+//! What the tests of this crate share: attempts, quick execution, conditions to wait for.
+#![allow(dead_code, missing_docs)]
+
+pub mod server;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bellwether_worker::{
+    Attempt, CommandTarget, Control, Executor, ExecutorOptions, Finished, LiveOutput, SuccessRules,
+    Target,
+};
+
+pub const OUTPUT_LIMIT: usize = 64 * 1024;
+
+/// An attempt with usual settings and marks that no other attempt has.
+pub fn attempt(target: Target) -> Attempt {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    Attempt {
+        run_id: format!("run_{number}"),
+        job_id: "job_1".into(),
+        key: "nightly".into(),
+        namespace: "default".into(),
+        scheduled_at: "2026-01-02T03:04:05.000Z".into(),
+        attempt: 1,
+        fencing_token: 42,
+        idempotency_key: format!("idem-{number}"),
+        target,
+        timeout: Some(Duration::from_secs(60)),
+        grace: Duration::from_secs(5),
+        success: SuccessRules::default(),
+        instance: format!("test-{}", std::process::id()),
+    }
+}
+
+pub fn shell(line: &str) -> Attempt {
+    attempt(Target::Command(CommandTarget::shell(line)))
+}
+
+pub fn executor() -> Executor {
+    Executor::new(ExecutorOptions::default()).unwrap()
+}
+
+pub async fn run(attempt: Attempt) -> Finished {
+    executor().execute(attempt, Control::new(), LiveOutput::new(OUTPUT_LIMIT)).await
+}
+
+/// Starts an attempt and returns its handles at once.
+pub fn start(attempt: Attempt) -> (Control, Arc<LiveOutput>, tokio::task::JoinHandle<Finished>) {
+    let (control, output) = (Control::new(), LiveOutput::new(OUTPUT_LIMIT));
+    let (executor, handle, sink) = (executor(), control.clone(), Arc::clone(&output));
+    let task = tokio::spawn(async move { executor.execute(attempt, handle, sink).await });
+    (control, output, task)
+}
+
+/// Waits until a condition gives a value; fails after ten seconds.
+pub async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The process ids a script has written to a file, one a line, once there are `count`.
+pub async fn pids_in(file: &Path, count: usize) -> Vec<i32> {
+    until("the process ids are written", || {
+        let text = fs::read_to_string(file).ok()?;
+        let complete = text.ends_with('\n');
+        let pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        (complete && pids.len() >= count).then_some(pids)
+    })
+    .await
+}
+
+/// Whether a process exists and is not merely waiting to be noticed as dead.
+pub fn is_alive(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        let state = stat.rsplit(')').next().unwrap_or("").trim_start().chars().next();
+        !matches!(state, Some('Z' | 'X') | None)
+    })
+}
