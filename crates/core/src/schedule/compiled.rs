@@ -4,21 +4,16 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::cron::Pattern;
+use super::compile::{EARLIEST, Source, can_match, check_bounds, exclusion, never, source};
 use super::describe;
 use super::error::ScheduleError;
 use super::exclude::Exclusion;
-use super::expression;
-use super::spec::{After, Rule, ScheduleSpec};
-use super::ticks::CronTicks;
-use super::zone::{EARLIEST_S, Zone};
-use super::{JITTER_MAX_MS, PERIOD_MIN_MS, RULES_MAX};
-use crate::time::{DURATION_MAX_MS, TIME_MAX, Time, format_duration_ms};
+use super::spec::ScheduleSpec;
+use super::zone::Zone;
+use crate::time::{TIME_MAX, Time};
 
 /// How many excepted ticks a search passes before it gives up.
 const EXCLUDED_MAX: usize = 20_000;
-/// Earlier than any tick.
-const EARLIEST: Time = Time(EARLIEST_S * 1_000);
 
 /// A schedule that has been checked and answers when it is due. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -35,43 +30,6 @@ pub(super) struct Inner {
     pub(super) start: Option<Time>,
     pub(super) end: Option<Time>,
     pub(super) spec: ScheduleSpec,
-}
-
-/// A compiled rule.
-#[derive(Debug)]
-pub(super) enum Source {
-    Cron(Box<CronTicks>),
-    /// Ticks at `first + n × period`.
-    Grid {
-        first: Time,
-        period_ms: u64,
-    },
-    /// A tick at `first`, then so long after each end.
-    AfterFinish {
-        first: Time,
-        period_ms: u64,
-    },
-    Once(Time),
-}
-
-impl Source {
-    fn next_after(&self, zone: &Zone, after: Time) -> Option<Time> {
-        match self {
-            Source::Cron(ticks) => ticks.next_after(zone, after),
-            Source::Grid { first, period_ms } => {
-                if after < *first {
-                    return Some(*first);
-                }
-                let passed = after.since_ms(*first) / period_ms;
-                let next = passed.checked_add(1)?.checked_mul(*period_ms)?;
-                let next = first.0.checked_add(i64::try_from(next).ok()?)?;
-                Some(Time(next))
-            }
-            Source::AfterFinish { first, .. } | Source::Once(first) => {
-                (after < *first).then_some(*first)
-            }
-        }
-    }
 }
 
 impl Schedule {
@@ -115,9 +73,19 @@ impl Schedule {
     /// afterwards ask [`Schedule::next_after_finish`].
     #[must_use]
     pub fn next_after(&self, after: Time) -> Option<Time> {
-        let inner = &*self.inner;
+        let Inner { zone, any, .. } = &*self.inner;
+        if let [only] = any.as_slice() {
+            return self.first_kept(after, |after| only.next_after(zone, after));
+        }
+        // Of several rules, only those that have been passed are asked again.
+        let mut next: Vec<Option<Time>> = vec![Some(EARLIEST); any.len()];
         self.first_kept(after, |after| {
-            inner.any.iter().filter_map(|source| source.next_after(&inner.zone, after)).min()
+            for (source, next) in any.iter().zip(&mut next) {
+                if next.is_some_and(|next| next <= after) {
+                    *next = source.next_after(zone, after);
+                }
+            }
+            next.iter().flatten().min().copied()
         })
     }
 
@@ -237,7 +205,7 @@ impl Schedule {
     }
 
     /// Steps through candidates until one is inside the bounds and not excepted.
-    fn first_kept(&self, after: Time, next: impl Fn(Time) -> Option<Time>) -> Option<Time> {
+    fn first_kept(&self, after: Time, mut next: impl FnMut(Time) -> Option<Time>) -> Option<Time> {
         let inner = &*self.inner;
         let mut after = after.max(EARLIEST);
         if let Some(start) = inner.start {
@@ -286,112 +254,5 @@ impl Schedule {
             "nothing is left of it after `except`, `start` and `end`"
         };
         Err(never(reason))
-    }
-}
-
-fn never(reason: &str) -> ScheduleError {
-    ScheduleError::new("never_fires", format!("the schedule would never fire: {reason}"))
-}
-
-/// Refuses a rule that no calendar can satisfy, such as 30 February, also where others would fire.
-fn can_match(source: Source, zone: &Zone) -> Result<Source, ScheduleError> {
-    match &source {
-        Source::Cron(ticks) if ticks.next_after(zone, EARLIEST).is_none() => {
-            Err(never("there is no such day, or the year is out of range"))
-        }
-        _ => Ok(source),
-    }
-}
-
-fn check_bounds(spec: &ScheduleSpec) -> Result<(), ScheduleError> {
-    let rules = spec.any.len() + spec.except.len();
-    if spec.any.is_empty() {
-        let message = "the schedule has no rule; give `cron`, `every`, `at` or `delay`";
-        return Err(ScheduleError::new("no_rules", message).at("any"));
-    }
-    if rules > RULES_MAX {
-        let message = format!("the schedule has {rules} rules; at most {RULES_MAX} are allowed");
-        return Err(ScheduleError::new("too_many_rules", message).at("any"));
-    }
-    if let (Some(start), Some(end)) = (spec.start, spec.end)
-        && end < start
-    {
-        return Err(never("`end` is before `start`").at("end"));
-    }
-    if spec.max_runs == Some(0) {
-        let message = "`max_runs` is 0; leave it out for no limit, or give 1 or more";
-        return Err(ScheduleError::new("invalid_max_runs", message).at("max_runs"));
-    }
-    if spec.jitter_ms > JITTER_MAX_MS {
-        let longest = format_duration_ms(JITTER_MAX_MS);
-        let message = format!("the jitter is longer than {longest}, the longest allowed");
-        return Err(ScheduleError::new("invalid_jitter", message).at("jitter"));
-    }
-    Ok(())
-}
-
-fn check_period(period_ms: u64) -> Result<(), ScheduleError> {
-    if period_ms < PERIOD_MIN_MS {
-        let message = "a period shorter than one second is not possible; use 1s or more";
-        return Err(ScheduleError::new("invalid_rate", message));
-    }
-    if period_ms > DURATION_MAX_MS {
-        let message = "a period longer than ten years is not possible";
-        return Err(ScheduleError::new("invalid_rate", message));
-    }
-    Ok(())
-}
-
-fn source(
-    rule: &Rule,
-    spec: &ScheduleSpec,
-    identity: &str,
-    anchor: Time,
-) -> Result<Source, ScheduleError> {
-    match rule {
-        Rule::Cron(text) => match expression::go_every(text) {
-            Some(every) => source(&every?, spec, identity, anchor),
-            None => {
-                let pattern = Pattern::compile(text, identity, spec.day_match)?;
-                Ok(Source::Cron(Box::new(CronTicks::new(pattern, spec.dst))))
-            }
-        },
-        Rule::Every { period_ms, after } => {
-            let period_ms = *period_ms;
-            check_period(period_ms)?;
-            let first = spec.start.unwrap_or_else(|| anchor.plus_ms(period_ms));
-            Ok(match after {
-                After::Start => Source::Grid { first, period_ms },
-                After::Finish => Source::AfterFinish { first, period_ms },
-            })
-        }
-        Rule::At(time) => Ok(Source::Once(*time)),
-        Rule::Delay { ms } if *ms > DURATION_MAX_MS => Err(ScheduleError::new(
-            "invalid_delay",
-            "a delay longer than ten years is not possible",
-        )),
-        Rule::Delay { ms } => Ok(Source::Once(anchor.plus_ms(*ms))),
-    }
-}
-
-fn exclusion(
-    rule: &Rule,
-    spec: &ScheduleSpec,
-    identity: &str,
-    anchor: Time,
-) -> Result<Exclusion, ScheduleError> {
-    match rule {
-        Rule::Cron(text) if expression::go_every(text).is_none() => {
-            let pattern = Pattern::compile(text, identity, spec.day_match)?;
-            Ok(Exclusion::Cron(Box::new(pattern)))
-        }
-        _ => match source(rule, spec, identity, anchor)? {
-            Source::Grid { first, period_ms } => Ok(Exclusion::Every { origin: first, period_ms }),
-            Source::Once(time) => Ok(Exclusion::At(time)),
-            Source::AfterFinish { .. } | Source::Cron(_) => Err(ScheduleError::new(
-                "unsupported_rule",
-                "a period that counts from the last end cannot be an exception",
-            )),
-        },
     }
 }

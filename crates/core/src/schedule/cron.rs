@@ -38,7 +38,7 @@ impl Pattern {
         identity: &str,
         day_match: DayMatch,
     ) -> Result<Pattern, ScheduleError> {
-        let fields = normalise(expression, identity)?;
+        let (fields, written) = normalise(expression, identity)?;
         let both = day_match == DayMatch::Both || fields.starred(DOM) || fields.starred(DOW);
         // Every year as a list is slow to parse and not needed.
         let every_year = fields.text[YEAR] == "*";
@@ -46,8 +46,9 @@ impl Pattern {
         if every_year {
             text[YEAR] = "2000";
         }
-        let parsed =
-            parse(&text.join(" "), both).map_err(|cause| explain(&fields, &cause))?.pattern;
+        let parsed = parse(&text.join(" "), both)
+            .map_err(|cause| explain(&fields, &written, &cause))?
+            .pattern;
         let mask =
             |values: Vec<u16>| values.into_iter().fold(0u64, |mask, value| mask | 1 << value);
         Ok(Pattern {
@@ -190,12 +191,16 @@ fn parse(text: &str, both: bool) -> Result<croner::Cron, croner::errors::CronErr
 }
 
 /// croner does not say which field is wrong; trying them one by one does.
-fn explain(fields: &Fields, cause: &croner::errors::CronError) -> ScheduleError {
+fn explain(
+    fields: &Fields,
+    written: &[String; 7],
+    cause: &croner::errors::CronError,
+) -> ScheduleError {
     for field in 0..KINDS.len() {
         let mut alone = ["0", "0", "0", "1", "1", "1", "2000"];
         alone[field] = &fields.text[field];
         if parse(&alone.join(" "), false).is_err() {
-            return wrong_field(field, &fields.text[field], "is not understood");
+            return wrong_field(field, &written[field], "is not understood");
         }
     }
     ScheduleError::new("invalid_cron", format!("the cron expression is not understood: {cause}"))

@@ -2,7 +2,8 @@
 //!
 //! The words of a single cron expression are in `words.rs`.
 
-use super::compiled::{Inner, Source};
+use super::compile::Source;
+use super::compiled::Inner;
 use super::exclude::Exclusion;
 use super::spec::{Dst, Fold, Gap};
 use super::words;

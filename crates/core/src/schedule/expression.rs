@@ -41,6 +41,11 @@ pub fn parse_expression(text: &str) -> Result<Rule, ScheduleError> {
     if word.starts_with("rate(") || word == "rate" {
         return every(text);
     }
+    if word.starts_with("cron(") {
+        let message = "write the cron fields without cron(…); with six fields the seconds come \
+                       first here, not the year last";
+        return Err(ScheduleError::new("invalid_cron", message));
+    }
     // The date's fourth digit and dash tell a bare time from a cron field such as 10-12.
     if text.as_bytes().get(4) == Some(&b'-') && text.bytes().take(4).all(|b| b.is_ascii_digit()) {
         return at(text);
@@ -130,7 +135,7 @@ fn delay(text: &str) -> Result<Rule, ScheduleError> {
 
 /// Whether a line that starts with a letter could be meant as cron: `H H * * *`.
 fn might_be_cron(text: &str) -> bool {
-    text.starts_with(['H', 'h']) && text.split_whitespace().count() >= 5
+    text.split_whitespace().count() >= 5 && (text.contains('*') || text.starts_with(['H', 'h']))
 }
 
 fn not_understood(text: &str) -> ScheduleError {

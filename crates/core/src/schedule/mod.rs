@@ -35,6 +35,7 @@
 //! assert_eq!(schedule.next_after(created), Time::parse("2026-01-03T01:05:00Z").ok());
 //! ```
 
+mod compile;
 mod compiled;
 mod cron;
 mod days;

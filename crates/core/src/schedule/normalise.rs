@@ -70,8 +70,12 @@ fn invalid(message: impl Into<String>) -> ScheduleError {
     ScheduleError::new("invalid_cron", message)
 }
 
-/// Reads an expression; `identity` decides what `H` stands for.
-pub(super) fn normalise(expression: &str, identity: &str) -> Result<Fields, ScheduleError> {
+/// Reads an expression; `identity` decides what `H` stands for. The fields are also given as they
+/// were written, for error messages.
+pub(super) fn normalise(
+    expression: &str,
+    identity: &str,
+) -> Result<(Fields, [String; 7]), ScheduleError> {
     if expression.len() > EXPRESSION_LEN_MAX {
         return Err(invalid(format!(
             "the cron expression is longer than {EXPRESSION_LEN_MAX} characters; split it into several rules"
@@ -99,11 +103,12 @@ pub(super) fn normalise(expression: &str, identity: &str) -> Result<Fields, Sche
     for (field, raw) in (first..).zip(&written) {
         text[field] = raw.to_ascii_uppercase();
     }
+    let written = text.clone();
     resolve_question_marks(&mut text, count);
     for (field, text) in text.iter_mut().enumerate() {
         *text = normalise_field(field, text, identity)?;
     }
-    Ok(Fields { text, count })
+    Ok((Fields { text, count }, written))
 }
 
 fn wrong_count(expression: &str, count: usize) -> ScheduleError {
@@ -243,28 +248,33 @@ fn normalise_item(field: usize, item: &str, in_list: bool) -> Result<String, Sch
         let all = format!("{}-{}", kind.min, kind.open_max);
         return Ok(if in_list { all } else { "*".to_owned() });
     }
+    let written = item;
     let item = resolve_names(field, item)?;
     let (base, step) = match item.split_once('/') {
         Some((base, step)) => (base, Some(step)),
         None => (item.as_str(), None),
     };
     if base.is_empty() || base.starts_with('+') {
-        return Err(wrong_field(field, &item, "is not understood"));
+        return Err(wrong_field(field, written, "is not understood"));
     }
     if let Some((low, high)) = base.split_once('-') {
-        check_range(field, &item, low, high)?;
+        check_range(field, written, low, high)?;
     }
     if base.contains('W') && !base.ends_with('W') {
-        return Err(wrong_field(field, &item, "has something after its W"));
+        return Err(wrong_field(field, written, "has something after its W"));
     }
     if field == DOW && base == "L" {
-        return Err(wrong_field(field, &item, "does not say the last of which weekday"));
+        return Err(wrong_field(field, written, "does not say the last of which weekday"));
     }
     if field == DOW && base == "7L" {
         return Ok("0L".to_owned());
     }
     match (number(base), step) {
         (Some(low), Some(step)) => Ok(format!("{low}-{}/{step}", kind.open_max.max(low))),
+        // croner would count years from year 1.
+        (None, Some(step)) if field == YEAR && base == "*" => {
+            Ok(format!("{}-{}/{step}", kind.min, kind.max))
+        }
         _ => Ok(item),
     }
 }
@@ -279,9 +289,11 @@ fn check_range(field: usize, item: &str, low: &str, high: &str) -> Result<(), Sc
     }
     let high = high.split('#').next().unwrap_or(high);
     match (number(low), number(high)) {
-        (Some(low), Some(high)) if low > high => {
-            Err(wrong_field(field, item, "runs backwards; split it in two, such as 22-23,0-2"))
-        }
+        (Some(low), Some(high)) if low > high => Err(wrong_field(
+            field,
+            item,
+            "runs backwards, which needs two ranges such as FRI-SUN,MON or 22-23,0-2",
+        )),
         _ => Ok(()),
     }
 }

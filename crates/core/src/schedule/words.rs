@@ -86,9 +86,18 @@ pub(super) fn describe(fields: &Fields, both_days: bool) -> String {
     }
     text.push_str(&days);
     if fields.text[YEAR] != "*" {
-        text.push_str(&format!(" in {}", set(&fields.text[YEAR], |value| value.to_string())));
+        text.push_str(&format!(" in {}", years(&fields.text[YEAR])));
     }
     text
+}
+
+fn years(text: &str) -> String {
+    match items(text).as_slice() {
+        [Item::Step { range: Some((low, _)), step }] => {
+            format!("every {} year from {low}", ordinal(*step))
+        }
+        _ => set(text, |year| year.to_string()),
+    }
 }
 
 /// `at 02:05` or `at 09:00 and 17:30`, if there are few enough times a day to list.
@@ -140,7 +149,9 @@ fn every(text: &str, unit: &str, whole: u16) -> String {
     match items(text).as_slice() {
         _ if text == "*" => format!("every {unit}"),
         [Item::Step { range: None, step: 1 }] => format!("every {unit}"),
-        [Item::Step { range: None, step }] if whole % step == 0 => format!("every {step} {unit}s"),
+        [Item::Step { range: None, step }] if whole.is_multiple_of(*step) => {
+            format!("every {step} {unit}s")
+        }
         _ => format!("at {}", units(text, unit)),
     }
 }
@@ -148,6 +159,8 @@ fn every(text: &str, unit: &str, whole: u16) -> String {
 /// `minute 5`, `minutes 5 and 10`, `minutes 0 to 30`, `every 7th minute`.
 fn units(text: &str, unit: &str) -> String {
     match items(text).as_slice() {
+        // A step beyond the field leaves its first value.
+        [Item::Step { range: None, step: 60.. }] => format!("{unit} 0"),
         [Item::Step { range: None, step }] => format!("every {} {unit}", ordinal(*step)),
         [Item::One(value)] => format!("{unit} {value}"),
         _ => format!("{unit}s {}", set(text, |value| value.to_string())),
@@ -160,6 +173,7 @@ fn hours(text: &str, at_minutes: bool) -> String {
         [Item::Range(low, high)] if !at_minutes => format!(" from {low:02}:00 to {high:02}:59"),
         [Item::One(hour)] if !at_minutes => format!(" from {hour:02}:00 to {hour:02}:59"),
         [Item::Step { range: None, step: 1 }] => format!(" {of} every hour"),
+        [Item::Step { range: None, step: 24.. }] => format!(" {of} hour 0"),
         [Item::Step { range: None, step }] => format!(" {of} every {} hour", ordinal(*step)),
         [Item::One(hour)] => format!(" {of} hour {hour}"),
         _ => format!(" {of} hours {}", set(text, |hour| hour.to_string())),
@@ -168,25 +182,38 @@ fn hours(text: &str, at_minutes: bool) -> String {
 
 /// A list of numbers and ranges, each number named by `name`.
 fn set(text: &str, name: impl Fn(u16) -> String) -> String {
-    let items = items(text);
-    let parts = items.iter().map(|item| match item {
-        Item::One(value) => name(*value),
-        Item::Range(low, high) if low == high => name(*low),
-        Item::Range(low, high) => format!("{} to {}", name(*low), name(*high)),
-        Item::Step { range: None, step } => format!("every {}", ordinal(*step)),
-        Item::Step { range: Some((low, high)), step } => stepped(*low, *high, *step, &name),
-        Item::Marked(text) => (*text).to_owned(),
-    });
-    join(parts.collect())
+    let mut parts = Vec::new();
+    for item in items(text) {
+        match item {
+            Item::One(value) => parts.push(name(value)),
+            Item::Range(low, high) => parts.push(range(low, high, &name)),
+            Item::Step { range: None, step } => parts.push(format!("every {}", ordinal(step))),
+            Item::Step { range: Some((low, high)), step } => {
+                parts.extend(stepped(low, high, step, "", &name));
+            }
+            Item::Marked(text) => parts.push(text.to_owned()),
+        }
+    }
+    join(parts)
+}
+
+fn range(low: u16, high: u16, name: impl Fn(u16) -> String) -> String {
+    if low == high { name(low) } else { format!("{} to {}", name(low), name(high)) }
 }
 
 /// Few values are listed, many put as a step.
-fn stepped(low: u16, high: u16, step: u16, name: impl Fn(u16) -> String) -> String {
-    let values: Vec<u16> = (low..=high).step_by(usize::from(step.max(1))).collect();
+fn stepped(
+    low: u16,
+    high: u16,
+    step: u16,
+    unit: &str,
+    name: impl Fn(u16) -> String,
+) -> Vec<String> {
+    let values: Vec<u16> = steps(low, high, step).collect();
     if values.len() <= TIMES_SHOWN_MAX {
-        return values.into_iter().map(name).collect::<Vec<_>>().join(", ");
+        return values.into_iter().map(name).collect();
     }
-    format!("every {} from {} to {}", ordinal(step), name(low), name(high))
+    vec![format!("every {}{unit} from {} to {}", ordinal(step), name(low), name(high))]
 }
 
 fn days(fields: &Fields, both_days: bool) -> String {
@@ -200,12 +227,12 @@ fn days(fields: &Fields, both_days: bool) -> String {
     // What depends on the month reads "of March", a plain weekday "in March".
     let dow_by_month = dow.contains(['#', 'L']);
     match (dom.as_str(), dow.as_str()) {
-        ("*" | "*/1", "*" | "*/1") => in_months,
+        ("*" | "*/1", "*" | "*/1" | "0-6" | "0-7" | "1-7") => in_months,
         (_, "*" | "*/1") => format!(" on {}{of_months}", dom_words(dom)),
         ("*" | "*/1", _) if dow_by_month => format!(" on {}{of_months}", dow_words(dow)),
         ("*" | "*/1", _) => format!(" on {}{in_months}", dow_words(dow)),
         _ if both_days || fields.starred(DOM) || fields.starred(DOW) => {
-            format!(" on {}{of_months} if that is {}", dom_words(dom), dow_words(dow))
+            format!(" on {}{of_months} if it falls on {}", dom_words(dom), dow_words(dow))
         }
         _ => format!(" on {} of the month or on {}{in_months}", dom_words(dom), dow_words(dow)),
     }
@@ -222,32 +249,39 @@ fn month_names(text: &str) -> String {
 fn dom_words(text: &str) -> String {
     let the = |day: u16| format!("the {}", ordinal(day));
     let items = items(text);
-    let parts = items.iter().map(|item| match item {
-        Item::One(day) => the(*day),
-        Item::Range(low, high) => format!("{} to {}", the(*low), the(*high)),
-        Item::Step { range: None, step } => format!("every {} day from the 1st", ordinal(*step)),
-        Item::Step { range: Some((low, high)), step } => stepped(*low, *high, *step, the),
-        Item::Marked("L") => "the last day".to_owned(),
-        Item::Marked("LW") => "the last weekday (Monday to Friday)".to_owned(),
-        Item::Marked(text) => match text.strip_suffix('W').and_then(|day| day.parse().ok()) {
-            Some(day) => format!("the weekday (Monday to Friday) nearest {}", the(day)),
-            None => (*text).to_owned(),
-        },
+    let parts = items.iter().flat_map(|item| match item {
+        Item::One(day) => vec![the(*day)],
+        Item::Range(low, high) => vec![range(*low, *high, the)],
+        Item::Step { range: None, step } => {
+            vec![format!("every {} day from the 1st", ordinal(*step))]
+        }
+        Item::Step { range: Some((low, high)), step } => stepped(*low, *high, *step, " day", the),
+        Item::Marked(text) => vec![marked_day(text)],
     });
     join(parts.collect())
+}
+
+/// `L`, `LW` and `15W`.
+fn marked_day(text: &str) -> String {
+    match (text, text.strip_suffix('W').and_then(|day| day.parse().ok())) {
+        ("L", _) => "the last day".to_owned(),
+        ("LW", _) => "the last weekday (Monday to Friday)".to_owned(),
+        (_, Some(day)) => format!("the weekday (Monday to Friday) nearest the {}", ordinal(day)),
+        _ => text.to_owned(),
+    }
 }
 
 fn dow_words(text: &str) -> String {
     let name = |day: u16| named(&WEEKDAYS, day % 7);
     let items = items(text);
-    let parts = items.iter().map(|item| match item {
-        Item::One(day) => name(*day),
-        Item::Range(low, high) => format!("{} to {}", name(*low), name(*high)),
+    let parts = items.iter().flat_map(|item| match item {
+        Item::One(day) => vec![name(*day)],
+        Item::Range(low, high) => vec![range(*low, *high, name)],
         Item::Step { range, step } => {
             let (low, high) = range.unwrap_or((0, 6));
-            join(steps(low, high, *step).map(name).collect())
+            steps(low, high, *step).map(name).collect()
         }
-        Item::Marked(text) => marked_weekday(text).unwrap_or_else(|| (*text).to_owned()),
+        Item::Marked(text) => vec![marked_weekday(text).unwrap_or_else(|| (*text).to_owned())],
     });
     join(parts.collect())
 }

@@ -133,7 +133,9 @@ fn near_names(name: &str) -> Vec<String> {
         })
         .collect();
     near.sort();
-    near.into_iter().take(SHOWN_MAX).map(|(_, candidate)| candidate).collect()
+    let nearest = near.first().map_or(0, |(distance, _)| *distance);
+    let good_enough = near.into_iter().take_while(|(distance, _)| *distance <= nearest + 1);
+    good_enough.take(SHOWN_MAX).map(|(_, candidate)| candidate).collect()
 }
 
 /// How many letters must be added, removed or replaced to turn one text into the other.

@@ -1,0 +1,6 @@
+//! Schedules, tested through their public face: tables of cases, properties, and an oracle.
+
+mod oracle;
+mod properties;
+mod speed;
+mod table;
