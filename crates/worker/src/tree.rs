@@ -22,9 +22,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::time::{Instant, sleep};
 
 /// How long to go on killing what does not die, which can only be a process stuck in the kernel.
@@ -56,8 +54,8 @@ impl ProcessId {
     }
 
     /// Sends a signal, unless the process is gone. True if it was sent.
-    pub(crate) fn signal(self, signal: rustix::process::Signal) -> bool {
-        let Some(pid) = rustix::process::Pid::from_raw(self.pid) else { return false };
+    fn signal(self, signal: Signal) -> bool {
+        let Some(pid) = Pid::from_raw(self.pid) else { return false };
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
         // The handle is pinned to a process; now see whether it is the one that was meant.
         ProcessId::of(self.pid) == Some(self) && pidfd_send_signal(handle, signal).is_ok()
@@ -126,7 +124,7 @@ impl Snapshot {
 
     /// The living processes that belong to what `wanted` describes, with the mark they were found
     /// by. This process is never among them, nor anything found only through it.
-    pub(crate) fn members(&self, wanted: &Wanted<'_>) -> Vec<(ProcessId, Option<Mark>)> {
+    pub(crate) fn members(&self, wanted: &Wanted<'_>) -> Vec<Found> {
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let mut members: HashMap<i32, Option<&Mark>> = HashMap::new();
         for process in self.processes.values() {
@@ -170,12 +168,29 @@ impl Snapshot {
         process.id == root || (process.group == root.pid && !leader_is_another)
     }
 
-    fn group_has_members(&self, root: ProcessId) -> bool {
-        self.processes.values().any(|process| {
-            !process.zombie && process.group == root.pid && self.is_rooted(process, Some(root))
-        })
+    /// Signals processes, parents before children. The root's group is signalled at one stroke,
+    /// so that a shell does not go on to its next command when it sees its last one end, and so
+    /// that a process that forks quickly cannot outrun a KILL.
+    fn signal(&self, alive: &[Found], root: Option<ProcessId>, signal: Signal) {
+        let grouped = |id: ProcessId| {
+            root.is_some_and(|root| {
+                self.processes.get(&id.pid).is_some_and(|p| p.group == root.pid)
+            })
+        };
+        if let Some(root) = root.filter(|_| alive.iter().any(|(id, _)| grouped(*id))) {
+            signal_group(root.pid, signal);
+        }
+        let mut others: Vec<ProcessId> =
+            alive.iter().map(|(id, _)| *id).filter(|id| !grouped(*id)).collect();
+        others.sort_by_key(|id| (id.started, id.pid));
+        for id in others {
+            id.signal(signal);
+        }
     }
 }
+
+/// A process and the mark by which it was found.
+pub(crate) type Found = (ProcessId, Option<Mark>);
 
 /// Which processes are meant.
 pub(crate) struct Wanted<'a> {
@@ -225,8 +240,9 @@ pub(crate) struct Ended {
     pub(crate) survivors: HashSet<ProcessId>,
 }
 
-/// Ends everything `wanted` describes: TERM to each as it is found, KILL to all once `grace_over`
-/// completes. Returns when none is left, or when some do not die of KILL.
+/// Ends everything `wanted` describes: TERM once to what is there at first, KILL to all that is
+/// there once `grace_over` completes. What is started in between gets no TERM, since it may be the
+/// work of a handler that cleans up. Returns when none is left, or when some do not die of KILL.
 pub(crate) async fn end(
     scanner: &Scanner,
     wanted: &Wanted<'_>,
@@ -244,21 +260,14 @@ pub(crate) async fn end(
             ended.survivors = alive.into_iter().map(|(id, _)| id).collect();
             return ended;
         }
-        for (id, mark) in alive {
-            let new = ended.found.insert(id, mark).is_none();
-            if kill_until.is_some() {
-                id.signal(rustix::process::Signal::KILL);
-            } else if new {
-                id.signal(rustix::process::Signal::TERM);
-                // A stopped process would not notice the first before it is continued.
-                id.signal(rustix::process::Signal::CONT);
-            }
+        if kill_until.is_some() {
+            snapshot.signal(&alive, wanted.root, Signal::KILL);
+        } else if ended.found.is_empty() {
+            snapshot.signal(&alive, wanted.root, Signal::TERM);
+            // A stopped process would not notice before it is continued.
+            snapshot.signal(&alive, wanted.root, Signal::CONT);
         }
-        if kill_until.is_some()
-            && let Some(root) = wanted.root.filter(|root| snapshot.group_has_members(*root))
-        {
-            kill_group(root.pid);
-        }
+        ended.found.extend(alive);
         tokio::select! {
             biased;
             () = &mut grace_over, if kill_until.is_none() => {
@@ -270,10 +279,14 @@ pub(crate) async fn end(
     }
 }
 
-/// KILLs a process group at one stroke, which a process that forks quickly cannot outrun.
+/// KILLs a process group at one stroke.
 pub(crate) fn kill_group(leader: i32) {
-    if leader > 1 {
+    signal_group(leader, Signal::KILL);
+}
+
+fn signal_group(leader: i32, signal: Signal) {
+    if let Some(leader) = Pid::from_raw(leader).filter(|_| leader > 1) {
         // It fails only if there is no such group left.
-        let _ = killpg(Pid::from_raw(leader), Signal::SIGKILL);
+        let _ = kill_process_group(leader, signal);
     }
 }

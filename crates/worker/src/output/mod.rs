@@ -50,8 +50,9 @@ impl Stream {
     }
 }
 
-/// A piece of output from one stream. Not necessarily UTF-8, nor cut at line ends.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A piece of output from one stream. Not necessarily UTF-8, nor cut at line ends. Its `Debug`
+/// text says only how long it is: output may be long, and may be confidential.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// How many bytes the attempt had printed before this piece, on all streams.
     pub offset: u64,
@@ -66,6 +67,12 @@ impl Chunk {
     #[must_use]
     pub fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}+{}", self.stream.name(), self.offset, self.bytes.len())
     }
 }
 
