@@ -5,12 +5,22 @@
 //! through [`waist::View`], and what is to be done comes out as values. The lints in this
 //! crate's `clippy.toml` enforce it.
 //!
-//! Where to start reading: [`waist`] for what a store must offer, [`schedule`] for when
-//! things are due.
+//! Where to start reading: [`turn`] for how decisions are made, [`waist`] for what a store must
+//! offer, [`schedule`] for when things are due, [`run`] for the life of a run.
 
 #![forbid(unsafe_code)]
 
+pub mod agenda;
+pub mod backoff;
 pub mod crontab;
+pub mod id;
+pub mod key;
+pub mod record;
+pub mod run;
 pub mod schedule;
+pub mod settings;
+pub mod spec;
 pub mod time;
+pub mod turn;
 pub mod waist;
+pub mod wheel;

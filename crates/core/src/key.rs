@@ -1,0 +1,643 @@
+//! How keys are laid out: every key of every family, built and read here only.
+//!
+//! Numbers are big-endian so that keys sort as their parts do; every key starts with the shard.
+//! Texts of variable length carry their length in front, so that one is never a prefix of another.
+//!
+//! ```text
+//! meta     shard 'term' | 'shard' | 'group' ns group | 'token' name
+//! due      shard time kind id [n]         value: the whole one-off job, or nothing
+//! index    shard id                       a one-off job in compact form → where it is
+//!          shard id n                     a run of a job in full form   → where it is filed
+//! job      shard id
+//! state    shard id
+//! active   shard id n
+//! history  shard class time id n
+//! output   shard class time id n attempt sequence
+//! tick     shard id time n                n is 0 but for manual triggers
+//! key      shard ns key
+//! tag      shard kind ns value id
+//! order    shard 1 ns ordering-key time id n      runs waiting for their ordering key
+//!          shard 2 ns group id                    one-off jobs held back by their group
+//!          shard 3 ns ordering-key                the run whose turn it is
+//! dead     shard time id n
+//! audit    shard time sequence
+//! ```
+
+use bytes::Bytes;
+
+use crate::id::{JobId, RunId};
+use crate::time::Time;
+use crate::waist::{Shard, StoreError};
+
+/// Builds one key.
+#[derive(Clone, Debug)]
+pub struct Key(Vec<u8>);
+
+impl Key {
+    /// Starts with the shard.
+    #[must_use]
+    pub fn of(shard: Shard) -> Key {
+        let mut bytes = Vec::with_capacity(32);
+        bytes.extend_from_slice(&shard.to_be_bytes());
+        Key(bytes)
+    }
+
+    fn byte(mut self, value: u8) -> Key {
+        self.0.push(value);
+        self
+    }
+
+    fn u16(mut self, value: u16) -> Key {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn u32(mut self, value: u32) -> Key {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn id(mut self, id: JobId) -> Key {
+        self.0.extend_from_slice(&id.0.to_be_bytes());
+        self
+    }
+
+    /// Times before 1970 sort before those after it: the sign bit is turned over.
+    fn time(mut self, time: Time) -> Key {
+        self.0.extend_from_slice(&((time.0 as u64) ^ (1 << 63)).to_be_bytes());
+        self
+    }
+
+    fn text(mut self, text: &str) -> Key {
+        let len = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        self.0.extend_from_slice(&len.to_be_bytes());
+        self.0.extend_from_slice(&text.as_bytes()[..usize::from(len)]);
+        self
+    }
+
+    fn raw(mut self, bytes: &[u8]) -> Key {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// The finished key.
+    #[must_use]
+    pub fn done(self) -> Bytes {
+        Bytes::from(self.0)
+    }
+
+    /// The first key after all keys that start with this one.
+    #[must_use]
+    pub fn after(mut self) -> Bytes {
+        while let Some(last) = self.0.pop() {
+            if last < u8::MAX {
+                self.0.push(last + 1);
+                return Bytes::from(self.0);
+            }
+        }
+        Bytes::from_static(&[u8::MAX; 40])
+    }
+
+    /// The range of all keys that start with this one.
+    #[must_use]
+    pub fn range(self) -> (Bytes, Bytes) {
+        (Bytes::from(self.0.clone()), self.after())
+    }
+}
+
+/// Takes a key apart from the left.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+        match self.0.split_first_chunk::<N>() {
+            Some((head, rest)) => {
+                self.0 = rest;
+                Ok(*head)
+            }
+            None => Err(StoreError::Corrupt("a key is too short".to_owned())),
+        }
+    }
+
+    fn time(&mut self) -> Result<Time, StoreError> {
+        Ok(Time((u64::from_be_bytes(self.take()?) ^ (1 << 63)) as i64))
+    }
+
+    fn id(&mut self) -> Result<JobId, StoreError> {
+        Ok(JobId(u64::from_be_bytes(self.take()?)))
+    }
+
+    fn u32(&mut self) -> Result<u32, StoreError> {
+        Ok(u32::from_be_bytes(self.take()?))
+    }
+
+    fn u16(&mut self) -> Result<u16, StoreError> {
+        Ok(u16::from_be_bytes(self.take()?))
+    }
+}
+
+/// What an entry of the due index stands for. The number is part of its key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum DueKind {
+    /// A one-off job in compact form; the value is the whole of it.
+    OneOff = 1,
+    /// The next tick of a job in full form.
+    Tick = 2,
+    /// The next attempt of a run.
+    Retry = 3,
+    /// A run must have started by now.
+    Expire = 4,
+    /// A job or group comes back from maintenance.
+    Release = 5,
+    /// A piece of clearing up after a deleted or expired job.
+    Sweep = 6,
+}
+
+impl DueKind {
+    fn from_byte(byte: u8) -> Option<DueKind> {
+        [
+            DueKind::OneOff,
+            DueKind::Tick,
+            DueKind::Retry,
+            DueKind::Expire,
+            DueKind::Release,
+            DueKind::Sweep,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// The key of an entry of the due index, taken apart. Sorts as the keys do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DueKey {
+    /// When.
+    pub time: Time,
+    /// What.
+    pub kind: DueKind,
+    /// Of which job.
+    pub job: JobId,
+    /// Of which of its runs; 0 if of none.
+    pub n: u32,
+}
+
+impl DueKey {
+    /// The key as stored.
+    #[must_use]
+    pub fn key(&self, shard: Shard) -> Bytes {
+        let key = Key::of(shard).time(self.time).byte(self.kind as u8).id(self.job);
+        if self.n == 0 { key.done() } else { key.u32(self.n).done() }
+    }
+
+    /// Takes a stored key apart.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn read(key: &[u8]) -> Result<DueKey, StoreError> {
+        let mut reader = Reader(key);
+        let _shard = reader.u16()?;
+        let time = reader.time()?;
+        let [kind] = reader.take()?;
+        let kind = DueKind::from_byte(kind)
+            .ok_or_else(|| StoreError::Corrupt(format!("due entry of unknown kind {kind}")))?;
+        let job = reader.id()?;
+        let n = if reader.0.is_empty() { 0 } else { reader.u32()? };
+        Ok(DueKey { time, kind, job, n })
+    }
+}
+
+/// The range of the due index in `from <= time < to`.
+#[must_use]
+pub fn due_range(shard: Shard, from: Time, to: Time) -> (Bytes, Bytes) {
+    (Key::of(shard).time(from).done(), Key::of(shard).time(to).done())
+}
+
+/// All keys of a shard in any one family.
+#[must_use]
+pub fn shard_range(shard: Shard) -> (Bytes, Bytes) {
+    Key::of(shard).range()
+}
+
+/// The shard's own record.
+#[must_use]
+pub fn shard_row(shard: Shard) -> Bytes {
+    Key::of(shard).raw(b"shard").done()
+}
+
+/// A group's switches.
+#[must_use]
+pub fn group(shard: Shard, namespace: &str, group: &str) -> Bytes {
+    Key::of(shard).raw(b"group").text(namespace).text(group).done()
+}
+
+/// All groups with switches.
+#[must_use]
+pub fn groups(shard: Shard) -> (Bytes, Bytes) {
+    Key::of(shard).raw(b"group").range()
+}
+
+/// Takes the key of a group's switches apart: namespace and group.
+///
+/// # Errors
+/// If it is none.
+pub fn read_group(key: &[u8]) -> Result<(String, String), StoreError> {
+    let rest = key.get(7..).unwrap_or_default();
+    let (namespace, rest) = read_text(rest)?;
+    let (group, _) = read_text(rest)?;
+    Ok((namespace, group))
+}
+
+fn read_text(bytes: &[u8]) -> Result<(String, &[u8]), StoreError> {
+    let mut reader = Reader(bytes);
+    let len = usize::from(reader.u16()?);
+    if reader.0.len() < len {
+        return Err(StoreError::Corrupt("a key is too short".to_owned()));
+    }
+    let (text, rest) = reader.0.split_at(len);
+    Ok((String::from_utf8_lossy(text).into_owned(), rest))
+}
+
+/// A token's record.
+#[must_use]
+pub fn token(shard: Shard, name: &str) -> Bytes {
+    Key::of(shard).raw(b"token").text(name).done()
+}
+
+/// All tokens.
+#[must_use]
+pub fn tokens(shard: Shard) -> (Bytes, Bytes) {
+    Key::of(shard).raw(b"token").range()
+}
+
+/// A job's record: in `index` (compact form), `job` and `state` alike.
+#[must_use]
+pub fn job(id: JobId) -> Bytes {
+    Key::of(id.shard()).id(id).done()
+}
+
+/// A run's record in `active` and, for jobs in full form, in `index`.
+#[must_use]
+pub fn run(run: RunId) -> Bytes {
+    Key::of(run.job.shard()).id(run.job).u32(run.n).done()
+}
+
+/// All runs of a job in `active` or `index`, or rows of `tick`; without the compact index row.
+#[must_use]
+pub fn runs(id: JobId) -> (Bytes, Bytes) {
+    let (from, to) = Key::of(id.shard()).id(id).range();
+    let mut first = from.to_vec();
+    first.push(0);
+    (Bytes::from(first), to)
+}
+
+/// A range over the ids of a shard in `index`, `job`, `state` or `active`: ids above `after`.
+#[must_use]
+pub fn ids_above(shard: Shard, after: Option<JobId>) -> (Bytes, Bytes) {
+    let (from, to) = shard_range(shard);
+    (after.map_or(from, |id| Key::of(shard).id(id).after()), to)
+}
+
+/// A range over the ids of a shard: ids below `before`.
+#[must_use]
+pub fn ids_below(shard: Shard, before: Option<JobId>) -> (Bytes, Bytes) {
+    let (from, to) = shard_range(shard);
+    (from, before.map_or(to, |id| Key::of(shard).id(id).done()))
+}
+
+/// Reads the id, and the run's number if there is one, from a key of `index`, `job` or `active`.
+///
+/// # Errors
+/// If it is none.
+pub fn read_run(key: &[u8]) -> Result<(JobId, Option<u32>), StoreError> {
+    let mut reader = Reader(key);
+    let _shard = reader.u16()?;
+    let id = reader.id()?;
+    let n = if reader.0.is_empty() { None } else { Some(reader.u32()?) };
+    Ok((id, n))
+}
+
+/// A run's place in history.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Place {
+    /// How long it is kept.
+    pub class: u16,
+    /// The time it is filed under.
+    pub time: Time,
+    /// Which run.
+    pub run: RunId,
+}
+
+impl Place {
+    fn start(&self) -> Key {
+        Key::of(self.run.job.shard())
+            .u16(self.class)
+            .time(self.time)
+            .id(self.run.job)
+            .u32(self.run.n)
+    }
+
+    /// The key in `history`.
+    #[must_use]
+    pub fn history(&self) -> Bytes {
+        self.start().done()
+    }
+
+    /// A chunk's key in `output`.
+    #[must_use]
+    pub fn output(&self, attempt: u32, sequence: u32) -> Bytes {
+        self.start().u32(attempt).u32(sequence).done()
+    }
+
+    /// All chunks of an attempt in `output`.
+    #[must_use]
+    pub fn outputs(&self, attempt: u32) -> (Bytes, Bytes) {
+        self.start().u32(attempt).range()
+    }
+
+    /// All chunks of the run in `output`.
+    #[must_use]
+    pub fn all_outputs(&self) -> (Bytes, Bytes) {
+        self.start().range()
+    }
+
+    /// Takes a key of `history` apart.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn read(key: &[u8]) -> Result<Place, StoreError> {
+        let mut reader = Reader(key);
+        let _shard = reader.u16()?;
+        let class = reader.u16()?;
+        let time = reader.time()?;
+        let job = reader.id()?;
+        let n = reader.u32()?;
+        Ok(Place { class, time, run: RunId { job, n } })
+    }
+}
+
+/// The part of `history` or `output` of a class in `from <= time < to`.
+#[must_use]
+pub fn class_range(shard: Shard, class: u16, from: Time, to: Time) -> (Bytes, Bytes) {
+    (Key::of(shard).u16(class).time(from).done(), Key::of(shard).u16(class).time(to).done())
+}
+
+/// A row of the ledger.
+#[must_use]
+pub fn tick(id: JobId, time: Time, n: u32) -> Bytes {
+    Key::of(id.shard()).id(id).time(time).u32(n).done()
+}
+
+/// The part of a job's ledger in `from <= time < to`.
+#[must_use]
+pub fn ticks(id: JobId, from: Time, to: Time) -> (Bytes, Bytes) {
+    (Key::of(id.shard()).id(id).time(from).done(), Key::of(id.shard()).id(id).time(to).done())
+}
+
+/// Reads the time of a row of the ledger.
+///
+/// # Errors
+/// If it is none.
+pub fn read_tick(key: &[u8]) -> Result<Time, StoreError> {
+    let mut reader = Reader(key);
+    let _shard = reader.u16()?;
+    let _id = reader.id()?;
+    reader.time()
+}
+
+/// A caller's key.
+#[must_use]
+pub fn caller_key(shard: Shard, namespace: &str, key: &str) -> Bytes {
+    Key::of(shard).text(namespace).raw(key.as_bytes()).done()
+}
+
+/// Callers' keys that start with a prefix and come after `after`.
+#[must_use]
+pub fn caller_keys(
+    shard: Shard,
+    namespace: &str,
+    prefix: &str,
+    after: Option<&str>,
+) -> (Bytes, Bytes) {
+    let (from, to) = Key::of(shard).text(namespace).raw(prefix.as_bytes()).range();
+    match after {
+        None => (from, to),
+        Some(last) => (Key::of(shard).text(namespace).raw(last.as_bytes()).byte(0).done(), to),
+    }
+}
+
+/// Reads the caller's key from a key of the family `key`.
+///
+/// # Errors
+/// If it is none.
+pub fn read_caller_key(key: &[u8]) -> Result<(String, String), StoreError> {
+    let (namespace, rest) = read_text(key.get(2..).unwrap_or_default())?;
+    Ok((namespace, String::from_utf8_lossy(rest).into_owned()))
+}
+
+/// By what jobs are listed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum TagKind {
+    /// All of a namespace other than `default`.
+    Namespace = 1,
+    /// All of a group.
+    Group = 2,
+    /// All of an owner.
+    Owner = 3,
+    /// All with a label, written `name=value`.
+    Label = 4,
+}
+
+/// A job under a tag.
+#[must_use]
+pub fn tag(kind: TagKind, namespace: &str, value: &str, id: JobId) -> Bytes {
+    Key::of(id.shard()).byte(kind as u8).text(namespace).text(value).id(id).done()
+}
+
+/// Jobs under a tag with ids below `before`.
+#[must_use]
+pub fn tagged(
+    shard: Shard,
+    kind: TagKind,
+    namespace: &str,
+    value: &str,
+    before: Option<JobId>,
+) -> (Bytes, Bytes) {
+    let start = Key::of(shard).byte(kind as u8).text(namespace).text(value);
+    let (from, to) = start.clone().range();
+    (from, before.map_or(to, |id| start.id(id).done()))
+}
+
+/// All tags of a kind.
+#[must_use]
+pub fn tags(shard: Shard, kind: TagKind) -> (Bytes, Bytes) {
+    Key::of(shard).byte(kind as u8).range()
+}
+
+/// Takes a tag's key apart: namespace, value, job.
+///
+/// # Errors
+/// If it is none.
+pub fn read_tag(key: &[u8]) -> Result<(String, String, JobId), StoreError> {
+    let (namespace, rest) = read_text(key.get(3..).unwrap_or_default())?;
+    let (value, rest) = read_text(rest)?;
+    Ok((namespace, value, Reader(rest).id()?))
+}
+
+/// The first key after all jobs under one tag.
+#[must_use]
+pub fn after_tag(shard: Shard, kind: TagKind, namespace: &str, value: &str) -> Bytes {
+    Key::of(shard).byte(kind as u8).text(namespace).text(value).after()
+}
+
+/// A run that waits for its ordering key.
+#[must_use]
+pub fn order(shard: Shard, namespace: &str, ordering_key: &str, time: Time, run: RunId) -> Bytes {
+    Key::of(shard)
+        .byte(1)
+        .text(namespace)
+        .text(ordering_key)
+        .time(time)
+        .id(run.job)
+        .u32(run.n)
+        .done()
+}
+
+/// All runs that wait for an ordering key, in schedule order.
+#[must_use]
+pub fn ordered(shard: Shard, namespace: &str, ordering_key: &str) -> (Bytes, Bytes) {
+    Key::of(shard).byte(1).text(namespace).text(ordering_key).range()
+}
+
+/// Reads the run from the key of one that waits for its ordering key.
+///
+/// # Errors
+/// If it is none.
+pub fn read_order(key: &[u8]) -> Result<RunId, StoreError> {
+    let tail = key.len().saturating_sub(12);
+    let mut reader = Reader(key.get(tail..).unwrap_or_default());
+    Ok(RunId { job: reader.id()?, n: reader.u32()? })
+}
+
+/// The run of an ordering key whose turn it is.
+#[must_use]
+pub fn order_current(shard: Shard, namespace: &str, ordering_key: &str) -> Bytes {
+    Key::of(shard).byte(3).text(namespace).text(ordering_key).done()
+}
+
+/// A one-off job held back by its group.
+#[must_use]
+pub fn held(namespace: &str, group: &str, id: JobId) -> Bytes {
+    Key::of(id.shard()).byte(2).text(namespace).text(group).id(id).done()
+}
+
+/// All one-off jobs held back by a group.
+#[must_use]
+pub fn held_by(shard: Shard, namespace: &str, group: &str) -> (Bytes, Bytes) {
+    Key::of(shard).byte(2).text(namespace).text(group).range()
+}
+
+/// Reads the job from the key of one that is held back.
+///
+/// # Errors
+/// If it is none.
+pub fn read_held(key: &[u8]) -> Result<JobId, StoreError> {
+    let tail = key.len().saturating_sub(8);
+    Reader(key.get(tail..).unwrap_or_default()).id()
+}
+
+/// A run that failed or was lost.
+#[must_use]
+pub fn dead(time: Time, run: RunId) -> Bytes {
+    Key::of(run.job.shard()).time(time).id(run.job).u32(run.n).done()
+}
+
+/// Runs that failed or were lost, in `from <= time < to`.
+#[must_use]
+pub fn deads(shard: Shard, from: Time, to: Time) -> (Bytes, Bytes) {
+    (Key::of(shard).time(from).done(), Key::of(shard).time(to).done())
+}
+
+/// Takes the key of a run that failed or was lost apart.
+///
+/// # Errors
+/// If it is none.
+pub fn read_dead(key: &[u8]) -> Result<(Time, RunId), StoreError> {
+    let mut reader = Reader(key);
+    let _shard = reader.u16()?;
+    let time = reader.time()?;
+    Ok((time, RunId { job: reader.id()?, n: reader.u32()? }))
+}
+
+/// An entry of the audit log.
+#[must_use]
+pub fn audit(shard: Shard, time: Time, sequence: u32) -> Bytes {
+    Key::of(shard).time(time).u32(sequence).done()
+}
+
+/// Entries of the audit log before `before`, which is a time and a sequence number.
+#[must_use]
+pub fn audits_before(shard: Shard, before: Option<(Time, u32)>) -> (Bytes, Bytes) {
+    let (from, to) = shard_range(shard);
+    (from, before.map_or(to, |(time, sequence)| audit(shard, time, sequence)))
+}
+
+/// Takes the key of an entry of the audit log apart.
+///
+/// # Errors
+/// If it is none.
+pub fn read_audit(key: &[u8]) -> Result<(Time, u32), StoreError> {
+    let mut reader = Reader(key);
+    let _shard = reader.u16()?;
+    Ok((reader.time()?, reader.u32()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_sort_as_their_parts_do() {
+        let id = JobId::new(Time(5), 3, 1);
+        let due = |ms| DueKey { time: Time(ms), kind: DueKind::Tick, job: id, n: 0 }.key(3);
+        assert!(due(-1) < due(0) && due(0) < due(1) && due(255) < due(256));
+        let order = |key: &str, ms| order(3, "a", key, Time(ms), RunId { job: id, n: 1 });
+        assert!(order("x", 9) < order("xy", 1), "texts are never prefixes of one another");
+    }
+
+    #[test]
+    fn keys_read_back() {
+        let job = JobId::new(Time(1_794_700_000_000), 7, 9);
+        let run_id = RunId { job, n: 12 };
+        for n in [0, 4] {
+            let due = DueKey { time: Time(-3), kind: DueKind::Retry, job, n };
+            assert_eq!(DueKey::read(&due.key(7)).unwrap(), due);
+        }
+        let place = Place { class: 168, time: Time(44), run: run_id };
+        assert_eq!(Place::read(&place.history()).unwrap(), place);
+        assert_eq!(read_run(&run(run_id)).unwrap(), (job, Some(12)));
+        assert_eq!(read_run(&super::job(job)).unwrap(), (job, None));
+        assert_eq!(read_tick(&tick(job, Time(8), 0)).unwrap(), Time(8));
+        let tag = tag(TagKind::Owner, "ns", "ana", job);
+        assert_eq!(read_tag(&tag).unwrap(), ("ns".into(), "ana".into(), job));
+        let ordered = order(7, "ns", "k", Time(1), run_id);
+        assert_eq!(read_order(&ordered).unwrap(), run_id);
+        assert_eq!(read_dead(&dead(Time(6), run_id)).unwrap(), (Time(6), run_id));
+        assert_eq!(read_held(&held("ns", "g", job)).unwrap(), job);
+        assert_eq!(read_group(&group(7, "ns", "g")).unwrap(), ("ns".into(), "g".into()));
+        assert_eq!(read_caller_key(&caller_key(7, "ns", "k")).unwrap(), ("ns".into(), "k".into()));
+        assert!(DueKey::read(b"short").is_err());
+    }
+
+    #[test]
+    fn the_runs_of_a_job_leave_its_compact_row_out() {
+        let id = JobId::new(Time(5), 3, 1);
+        let (from, to) = runs(id);
+        let row = job(id);
+        assert!(row < from);
+        let first = run(RunId { job: id, n: 1 });
+        let last = run(RunId { job: id, n: u32::MAX });
+        assert!(first >= from && last < to);
+    }
+}

@@ -1,0 +1,114 @@
+//! Promising runs to workers. A run is handed over only after its claim has been committed (R91).
+
+use super::{Assignment, Effect, Lane, Turn, namespace_name};
+use crate::id::RunId;
+use crate::record::{Cause, Definition, Event, EventKind, Hold, Run, RunStatus};
+use crate::run;
+use crate::time::Time;
+use crate::waist::StoreError;
+
+impl Turn<'_> {
+    /// Claims up to `slots` runs of a lane for a worker. How many were claimed: if it is fewer,
+    /// none that may run are left.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn claim(&mut self, lane: &Lane, worker: &str, slots: usize) -> Result<usize, StoreError> {
+        let mut claimed = 0;
+        while claimed < slots {
+            let Some(id) = self.memory.ready.pop(lane) else {
+                break;
+            };
+            claimed += usize::from(self.claim_one(id, worker)?);
+        }
+        Ok(claimed)
+    }
+
+    /// Whether the run could be claimed. Those that may not run now leave the lane.
+    fn claim_one(&mut self, id: RunId, worker: &str) -> Result<bool, StoreError> {
+        let Some((row, mut run)) = self.take_open(id)? else {
+            return Ok(false);
+        };
+        if run.status() != RunStatus::Queued || run.hold() != Hold::None {
+            self.keep_open(id, row, run);
+            return Ok(false);
+        }
+        let Some(definition) = self.definition_of(id, &row)? else {
+            let last =
+                run::event_because(self.now, EventKind::Canceled, "deleted", "the job is gone");
+            self.close(id, row, run, last)?;
+            return Ok(false);
+        };
+        let expires_ms = definition.expires_after_ms;
+        if expires_ms > 0
+            && run.attempt == 0
+            && self.now.since_ms(Time(run.scheduled_ms)) > expires_ms
+        {
+            self.expire(id, row, run)?;
+            return Ok(false);
+        }
+        if run.cause() != Cause::Trigger
+            && self.park_if_paused(id, row.job.is_none(), &definition)?
+        {
+            self.keep_open(id, row, run);
+            return Ok(false);
+        }
+        let due = due_time(&run);
+        let token = self.memory.next_token();
+        run::record(
+            &mut run,
+            Event { worker: worker.to_owned(), token, ..run::event(self.now, EventKind::Claimed) },
+        );
+        self.memory.tally.launches += 1;
+        self.notice(id, &definition, &run);
+        self.effects.push(Effect::Assign(Box::new(Assignment {
+            run: id,
+            attempt: run.attempt,
+            token,
+            worker: worker.to_owned(),
+            scheduled: Time(run.scheduled_ms),
+            due,
+            definition,
+        })));
+        self.keep_open(id, row, run);
+        Ok(true)
+    }
+
+    /// No run is launched while its job or group is paused (R38): it stays queued, out of the way.
+    fn park_if_paused(
+        &mut self,
+        id: RunId,
+        is_full: bool,
+        definition: &Definition,
+    ) -> Result<bool, StoreError> {
+        if self.suppressed_by_group(definition).is_some_and(|s| s.reason == "paused") {
+            let group = (namespace_name(definition).to_owned(), definition.group.clone());
+            self.memory.parked_by_group.entry(group).or_default().push(id);
+            return Ok(true);
+        }
+        if is_full && self.full(id.job)?.is_some_and(|job| job.state.paused.is_some()) {
+            self.memory.parked_by_job.entry(id.job).or_default().push(id);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Lets runs wait for a worker again that had been put out of the way.
+    pub(super) fn unpark(&mut self, runs: Option<Vec<RunId>>) -> Result<(), StoreError> {
+        for id in runs.into_iter().flatten() {
+            self.release(id)?;
+        }
+        Ok(())
+    }
+}
+
+/// When the attempt that is about to start was due.
+fn due_time(run: &Run) -> Time {
+    let queued =
+        run::last_time(run, &[EventKind::Queued, EventKind::Requeued, EventKind::RetryRequested]);
+    let first_and_in_time = run.attempt == 0 && run.cause() == Cause::Schedule;
+    match queued {
+        Some(queued) if !first_and_in_time => queued,
+        _ => Time(run.scheduled_ms),
+    }
+}

@@ -1,0 +1,335 @@
+//! What people ask for: pause, resume, maintenance, trigger, cancel, retry.
+
+use super::close::place_of;
+use super::job::{Compact, Found, FullJob, is_pruned};
+use super::{Effect, Halt, Rejection, RejectionKind, Reply, Turn, namespace_name};
+use crate::id::{JobId, RunId};
+use crate::key::{self, DueKey, DueKind, Place};
+use crate::record::{
+    Cause, Definition, EventKind, Filed, Hold, Mark, OneOff, Run, RunRow, RunStatus, Tick, TickFate,
+};
+use crate::run;
+use crate::time::Time;
+use crate::waist::{Family, StoreError};
+
+impl Turn<'_> {
+    pub(super) fn pause(&mut self, actor: &str, id: JobId, note: &str) -> Result<Reply, Halt> {
+        let mut job = self.full_or_promoted(id)?;
+        if job.state.paused.is_none() {
+            job.state.paused = Some(self.mark(actor, None, note));
+            self.unplan_tick(&mut job);
+            self.put_state(&job);
+            self.note_job(actor, "job.pause", id, namespace_name(&job.definition), note);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn resume(&mut self, actor: &str, id: JobId) -> Result<Reply, Halt> {
+        let Found::Full(job) = self.find(id)? else {
+            // A compact job is never paused.
+            return match self.find(id)? {
+                Found::Nothing => Err(Rejection::no_job().into()),
+                _ => Ok(Reply::Done),
+            };
+        };
+        let mut job = *job;
+        if job.state.paused.is_some() || job.state.maintenance.is_some() {
+            self.unpause(&mut job)?;
+            self.put_state(&job);
+            let parked = self.memory.parked_by_job.remove(&id);
+            self.unpark(parked)?;
+            self.note_job(actor, "job.resume", id, namespace_name(&job.definition), "");
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Ends pause and maintenance of a job. The state is not stored yet.
+    pub(super) fn unpause(&mut self, job: &mut FullJob) -> Result<(), StoreError> {
+        let was_paused = job.state.paused.take().is_some();
+        job.state.maintenance = None;
+        let schedule = self.schedule_of(job)?;
+        let next = job.state.next_ms.map(Time);
+        if job.state.held {
+            job.state.held = false;
+            self.plan_tick(job, next, &schedule);
+        } else if was_paused && let Some(tick) = next {
+            if schedule.is_once().is_some() || tick > self.now {
+                self.plan_tick(job, next, &schedule);
+            } else {
+                self.skip_until_now(job, &schedule, tick, "paused");
+                let next = schedule.next_after(self.now);
+                self.plan_tick(job, next, &schedule);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn maintenance(
+        &mut self,
+        actor: &str,
+        id: JobId,
+        until: Option<Time>,
+        note: &str,
+    ) -> Result<Reply, Halt> {
+        let mut job = self.full_or_promoted(id)?;
+        job.state.maintenance = Some(self.mark(actor, until, note));
+        self.put_state(&job);
+        self.note_job(actor, "job.maintenance", id, namespace_name(&job.definition), note);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn mark(&self, actor: &str, until: Option<Time>, note: &str) -> Mark {
+        Mark {
+            at_ms: self.now.0,
+            by: actor.to_owned(),
+            until_ms: until.map(|time| time.0),
+            note: note.to_owned(),
+        }
+    }
+
+    pub(super) fn trigger(&mut self, actor: &str, id: JobId) -> Result<Reply, Halt> {
+        if let Found::Compact(compact) = self.find(id)?
+            && let Compact::Waiting(entry, one_off) = *compact
+        {
+            return self.bring_forward(actor, entry, one_off);
+        }
+        let mut job = self.full_or_promoted(id)?;
+        let mut to_cancel = Vec::new();
+        let wait = self
+            .overlap(&job, false, &mut to_cancel)?
+            .map_err(|(_, detail)| Rejection::conflict("overlap", detail))?;
+        let run = self.make_run(&mut job, self.now, Cause::Trigger, wait)?;
+        let row = Tick { fate: TickFate::Triggered as i32, run: run.n, ..Tick::default() };
+        self.ledger(&mut job, self.now, row);
+        let schedule = self.schedule_of(&job)?;
+        if schedule.is_once().is_some() && !job.state.ended {
+            // A one-off fires once: the trigger was it.
+            job.state.held = false;
+            self.plan_tick(&mut job, None, &schedule);
+        }
+        self.put_state(&job);
+        self.note_job(actor, "job.trigger", id, namespace_name(&job.definition), &run.to_string());
+        for open in to_cancel {
+            self.cancel_open(open, "replaced", "a newer run of the job takes its place")?;
+        }
+        Ok(Reply::Run(run))
+    }
+
+    /// A waiting one-off job is run now instead of later.
+    fn bring_forward(
+        &mut self,
+        actor: &str,
+        entry: DueKey,
+        one_off: OneOff,
+    ) -> Result<Reply, Halt> {
+        self.unplan(entry);
+        let id = RunId { job: entry.job, n: 1 };
+        let definition: Definition =
+            crate::record::decode("definition", one_off.definition.clone())?;
+        let mut made = run::new(1, self.now, entry.time, one_off.class as u16, Cause::Trigger);
+        run::record(&mut made, run::event(self.now, EventKind::Queued));
+        self.open_up(id, &definition, RunRow { run: None, job: Some(one_off) }, made);
+        let namespace = namespace_name(&definition);
+        self.note_job(actor, "job.trigger", entry.job, namespace, &id.to_string());
+        Ok(Reply::Run(id))
+    }
+
+    pub(super) fn cancel(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
+        if self.peek_open(id)?.is_some() {
+            self.cancel_open(id, "asked", &format!("canceled by {actor}"))?;
+        } else if let Some((entry, one_off)) = self.waiting_one_off(id)? {
+            self.cancel_waiting(entry, one_off, actor)?;
+        } else {
+            self.give_up(id, actor)?;
+        }
+        self.note_run(actor, "run.cancel", id);
+        Ok(Reply::Run(id))
+    }
+
+    fn note_run(&mut self, actor: &str, action: &str, id: RunId) {
+        self.note(crate::record::Audit {
+            actor: actor.to_owned(),
+            action: action.to_owned(),
+            subject: id.to_string(),
+            ..Default::default()
+        });
+    }
+
+    fn waiting_one_off(&self, id: RunId) -> Result<Option<(DueKey, OneOff)>, StoreError> {
+        if id.n != 1 {
+            return Ok(None);
+        }
+        Ok(match self.find(id.job)? {
+            Found::Compact(compact) => match *compact {
+                Compact::Waiting(entry, one_off) => Some((entry, one_off)),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    fn cancel_waiting(&mut self, entry: DueKey, one_off: OneOff, actor: &str) -> Result<(), Halt> {
+        self.unplan(entry);
+        let id = RunId { job: entry.job, n: 1 };
+        let scheduled = Time(one_off.scheduled_ms);
+        let mut made = run::new(1, scheduled, entry.time, one_off.class as u16, Cause::Schedule);
+        let detail = format!("canceled by {actor} before it was due");
+        run::record(&mut made, run::event_because(self.now, EventKind::Canceled, "asked", &detail));
+        self.memory.tally.canceled += 1;
+        self.file(id, RunRow { run: Some(made), job: Some(one_off) });
+        Ok(())
+    }
+
+    /// Cancels an open run: at once if no worker has it, else as soon as the worker has stopped.
+    pub(super) fn cancel_open(
+        &mut self,
+        id: RunId,
+        reason: &str,
+        detail: &str,
+    ) -> Result<(), StoreError> {
+        let Some((row, mut run)) = self.take_open(id)? else {
+            return Ok(());
+        };
+        if run::is_with_worker(run.status()) {
+            if !run.cancel_requested {
+                let asked =
+                    run::event_because(self.now, EventKind::CancelRequested, reason, detail);
+                run::record(&mut run, asked);
+            }
+            let (token, worker) = (run.token, run.worker.clone());
+            self.effects.push(Effect::Stop { run: id, token, worker });
+            self.keep_open(id, row, run);
+            return Ok(());
+        }
+        if run.status() == RunStatus::Retrying {
+            let time = Time(run.retry_ms);
+            self.unplan(DueKey { time, kind: DueKind::Retry, job: id.job, n: id.n });
+        }
+        let last = run::event_because(self.now, EventKind::Canceled, reason, detail);
+        self.close(id, row, run, last)
+    }
+
+    /// An ended run and its place in history.
+    pub(super) fn ended(&self, id: RunId) -> Result<Option<(Place, RunRow, Run)>, StoreError> {
+        let compact =
+            if id.n == 1 { self.read::<Filed>(Family::Index, &key::job(id.job))? } else { None };
+        let filed = match compact {
+            Some(filed) => filed,
+            None => match self.read::<Filed>(Family::Index, &key::run(id))? {
+                Some(filed) => filed,
+                None => return Ok(None),
+            },
+        };
+        let place = Place { class: filed.class as u16, time: Time(filed.time_ms), run: id };
+        if is_pruned(&self.memory.row, &place) {
+            return Ok(None);
+        }
+        let Some(mut row) = self.read::<RunRow>(Family::History, &place.history())? else {
+            return Ok(None);
+        };
+        Ok(row.run.take().map(|run| (place, row, run)))
+    }
+
+    /// Gives a run up that has ended badly and stands in the way of its ordering key.
+    fn give_up(&mut self, id: RunId, actor: &str) -> Result<(), Halt> {
+        let Some((place, row, mut run)) = self.ended(id)? else {
+            return Err(Rejection::no_run().into());
+        };
+        let definition = self.definition_of(id, &row)?;
+        let blocking = match &definition {
+            Some(definition) if !definition.ordering_key.is_empty() => {
+                self.current_of(definition)? == Some(id)
+            }
+            _ => false,
+        };
+        let Some(definition) = definition.filter(|_| blocking) else {
+            return Err(Rejection::conflict(
+                "run_ended",
+                format!("{id} has ended already ({})", status_name(run.status())),
+            )
+            .into());
+        };
+        let detail = format!("given up by {actor}; '{}' goes on", Self::order_name(&definition));
+        run::record(&mut run, run::event_because(self.now, EventKind::Canceled, "asked", &detail));
+        self.store.delete(Family::Dead, key::dead(place.time, id));
+        let scheduled = Time(run.scheduled_ms);
+        self.file(id, RunRow { run: Some(run), ..row });
+        self.leave_order(&definition, scheduled, id, RunStatus::Canceled)?;
+        Ok(())
+    }
+
+    pub(super) fn retry(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
+        let Some((place, row, mut run)) = self.ended(id)? else {
+            return Err(match self.peek_open(id)? {
+                Some(_) => Rejection::conflict("run_open", format!("{id} has not ended yet")),
+                None => Rejection::no_run(),
+            }
+            .into());
+        };
+        if run::next_status(run.status(), EventKind::RetryRequested).is_none() {
+            return Err(Rejection::conflict(
+                "run_succeeded",
+                format!("{id} has succeeded; trigger the job to run it again"),
+            )
+            .into());
+        }
+        let Some(definition) = self.definition_of(id, &row)? else {
+            return Err(Rejection::no_job().into());
+        };
+        let mut job = if row.job.is_none() { self.full(id.job)? } else { None };
+        if let Some(job) = &mut job {
+            let mut to_cancel = Vec::new();
+            let wait = self
+                .overlap(job, false, &mut to_cancel)?
+                .map_err(|(_, detail)| Rejection::conflict("overlap", detail))?;
+            let waits_for_key =
+                self.must_wait_for_order(&definition, Time(run.scheduled_ms), id)?;
+            run.hold = match (waits_for_key, wait && definition.ordering_key.is_empty()) {
+                (true, _) => Hold::Order,
+                (false, true) => Hold::Overlap,
+                (false, false) => Hold::None,
+            } as i32;
+            job.state.open.push(id.n);
+        }
+        let detail = format!("asked for by {actor}");
+        run::record(
+            &mut run,
+            run::event_because(self.now, EventKind::RetryRequested, "asked", &detail),
+        );
+        self.store.delete(Family::History, place.history());
+        self.store.delete(Family::Dead, key::dead(place.time, id));
+        debug_assert_eq!(place, place_of(id, &run));
+        let expiry_has_passed = Definition { expires_after_ms: 0, ..definition };
+        self.open_up(id, &expiry_has_passed, row, run);
+        if let Some(job) = job {
+            self.put_state(&job);
+        }
+        self.note_run(actor, "run.retry", id);
+        Ok(Reply::Run(id))
+    }
+}
+
+/// A run's status as the API writes it.
+#[must_use]
+pub fn status_name(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Scheduled => "scheduled",
+        RunStatus::Queued => "queued",
+        RunStatus::Claimed => "claimed",
+        RunStatus::Running => "running",
+        RunStatus::Retrying => "retrying",
+        RunStatus::Succeeded => "succeeded",
+        RunStatus::Failed => "failed",
+        RunStatus::Canceled => "canceled",
+        RunStatus::Lost => "lost",
+        RunStatus::Skipped => "skipped",
+    }
+}
+
+impl Rejection {
+    /// The request makes no sense.
+    #[must_use]
+    pub fn invalid(code: &'static str, message: impl Into<String>) -> Rejection {
+        Rejection { kind: RejectionKind::Invalid, code, message: message.into() }
+    }
+}

@@ -1,0 +1,189 @@
+//! Entries of the due index that have come up.
+
+use bytes::Bytes;
+
+use super::job::FullJob;
+use super::{Halt, Reply, Turn, namespace_name};
+use crate::id::RunId;
+use crate::key::{self, DueKey, DueKind};
+use crate::record::{
+    self, Cause, Definition, EventKind, Mark, MisfirePolicy, OneOff, RunRow, RunStatus,
+};
+use crate::run;
+use crate::time::{Time, format_duration_ms};
+use crate::waist::{Family, StoreError};
+
+/// Why a job may not run now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Suppressed {
+    /// `paused` or `maintenance`.
+    pub reason: &'static str,
+    /// Whether the group is the cause, rather than the job itself.
+    pub by_group: bool,
+    /// When it ends by itself.
+    pub until: Option<Time>,
+}
+
+impl Turn<'_> {
+    pub(super) fn due(&mut self, entry: DueKey, value: Bytes) -> Result<Reply, Halt> {
+        let key = entry.key(self.memory.shard);
+        if self.store.has_deleted(Family::Due, &key) {
+            return Ok(Reply::Done); // Something earlier in this turn has dealt with it.
+        }
+        self.store.delete(Family::Due, key);
+        let run = RunId { job: entry.job, n: entry.n };
+        match entry.kind {
+            DueKind::OneOff => self.due_one_off(entry, record::decode("due", value)?)?,
+            DueKind::Tick => self.due_tick(entry)?,
+            DueKind::Retry => self.due_retry(entry.time, run)?,
+            DueKind::Expire => self.due_expire(run)?,
+            DueKind::Release => self.due_release(entry)?,
+            DueKind::Sweep => self.sweep(entry.job)?,
+        }
+        Ok(Reply::Done)
+    }
+
+    /// A compact one-off job is due: it becomes a run, unless something is in the way.
+    pub(super) fn due_one_off(&mut self, entry: DueKey, job: OneOff) -> Result<(), StoreError> {
+        let definition: Definition = record::decode("definition", job.definition.clone())?;
+        if let Some(suppressed) = self.suppressed_by_group(&definition) {
+            let mut full = self.promote_waiting(entry, job)?;
+            self.hold_back(&mut full, &suppressed);
+            self.put_state(&full);
+            return Ok(());
+        }
+        let scheduled = Time(job.scheduled_ms);
+        let id = RunId { job: entry.job, n: 1 };
+        let late_ms = self.now.since_ms(scheduled);
+        let missed = late_ms > self.memory.settings.misfire_after_ms;
+        let cause = if missed { Cause::Misfire } else { Cause::Schedule };
+        let mut made = run::new(1, scheduled, entry.time, job.class as u16, cause);
+        if missed && let Some(detail) = dropped_one_off(&definition, late_ms) {
+            let last = run::event_because(self.now, EventKind::Skipped, "misfire", &detail);
+            run::record(&mut made, last);
+            self.memory.tally.skipped += 1;
+            self.notice(id, &definition, &made);
+            self.file(id, RunRow { run: Some(made), job: Some(job) });
+            return Ok(());
+        }
+        run::record(&mut made, run::event(self.now, EventKind::Queued));
+        self.open_up(id, &definition, RunRow { run: None, job: Some(job) }, made);
+        Ok(())
+    }
+
+    fn due_retry(&mut self, time: Time, id: RunId) -> Result<(), StoreError> {
+        let Some((row, mut run)) = self.take_open(id)? else {
+            return Ok(());
+        };
+        if run.status() == RunStatus::Retrying && run.retry_ms == time.0 {
+            run::record(&mut run, run::event(self.now, EventKind::Queued));
+            if let Some(definition) = self.definition_of(id, &row)? {
+                self.memory.ready.add(&definition, Time(run.scheduled_ms), id);
+                self.notice(id, &definition, &run);
+            }
+        }
+        self.keep_open(id, row, run);
+        Ok(())
+    }
+
+    fn due_expire(&mut self, id: RunId) -> Result<(), StoreError> {
+        let Some((row, run)) = self.take_open(id)? else {
+            return Ok(());
+        };
+        if run.attempt == 0 && run.status() == RunStatus::Queued {
+            return self.expire(id, row, run);
+        }
+        self.keep_open(id, row, run);
+        Ok(())
+    }
+
+    /// Ends a run that was not started in time.
+    pub(super) fn expire(
+        &mut self,
+        id: RunId,
+        row: RunRow,
+        run: record::Run,
+    ) -> Result<(), StoreError> {
+        let detail = "no worker was free before it expired";
+        let last = run::event_because(self.now, EventKind::Skipped, "expired", detail);
+        self.close(id, row, run, last)
+    }
+
+    /// A one-off job that was held back may go, if nothing else holds it.
+    fn due_release(&mut self, entry: DueKey) -> Result<(), StoreError> {
+        let Some(mut job) = self.full(entry.job)? else {
+            return Ok(());
+        };
+        if !job.state.held {
+            return Ok(());
+        }
+        match self.suppressed(&job) {
+            Some(suppressed) => self.hold_back(&mut job, &suppressed),
+            None => {
+                job.state.held = false;
+                let schedule = self.schedule_of(&job)?;
+                let tick = job.state.next_ms.map(Time);
+                self.plan_tick(&mut job, tick, &schedule);
+            }
+        }
+        self.put_state(&job);
+        Ok(())
+    }
+
+    /// Holds a one-off job back whose time has come. The state is not stored yet.
+    pub(super) fn hold_back(&mut self, job: &mut FullJob, suppressed: &Suppressed) {
+        job.state.held = true;
+        if let Some(until) = suppressed.until {
+            let time = self.not_before_cursor(until);
+            self.plan(DueKey { time, kind: DueKind::Release, job: job.id, n: 0 }, Bytes::new());
+        } else if suppressed.by_group {
+            let namespace = namespace_name(&job.definition);
+            let key = key::held(namespace, &job.definition.group, job.id);
+            self.store.put(Family::Order, key, Bytes::new());
+        }
+    }
+
+    /// Whether the job or its group is paused or in maintenance.
+    pub(super) fn suppressed(&self, job: &FullJob) -> Option<Suppressed> {
+        if job.state.paused.is_some() {
+            return Some(Suppressed { reason: "paused", by_group: false, until: None });
+        }
+        if let Some(until) = self.in_force(job.state.maintenance.as_ref()) {
+            return Some(Suppressed { reason: "maintenance", by_group: false, until });
+        }
+        self.suppressed_by_group(&job.definition)
+    }
+
+    /// Whether the job's group is paused or in maintenance.
+    pub(super) fn suppressed_by_group(&self, definition: &Definition) -> Option<Suppressed> {
+        if self.memory.groups.is_empty() || definition.group.is_empty() {
+            return None;
+        }
+        let name = (namespace_name(definition).to_owned(), definition.group.clone());
+        let group = self.memory.groups.get(&name)?;
+        if group.paused.is_some() {
+            return Some(Suppressed { reason: "paused", by_group: true, until: None });
+        }
+        let until = self.in_force(group.maintenance.as_ref())?;
+        Some(Suppressed { reason: "maintenance", by_group: true, until })
+    }
+
+    /// Whether a mark is set and has not run out, and if so until when it stands.
+    fn in_force(&self, mark: Option<&Mark>) -> Option<Option<Time>> {
+        let until = mark?.until_ms.map(Time);
+        until.is_none_or(|until| until > self.now).then_some(until)
+    }
+}
+
+/// Why a one-off job that is this late is dropped, if it is. By default none ever is.
+pub(super) fn dropped_one_off(definition: &Definition, late_ms: u64) -> Option<String> {
+    let misfire = definition.misfire?;
+    if misfire.policy() == MisfirePolicy::Skip {
+        return Some(format!("{} late, and missed runs are skipped", format_duration_ms(late_ms)));
+    }
+    let window_ms = misfire.window_ms?;
+    (late_ms > window_ms).then(|| {
+        let (late, window) = (format_duration_ms(late_ms), format_duration_ms(window_ms));
+        format!("{late} late, and the window for missed runs is {window}")
+    })
+}

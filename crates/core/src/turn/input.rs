@@ -1,0 +1,409 @@
+//! What goes into a turn and what comes out of it.
+
+use bytes::Bytes;
+
+use crate::id::{JobId, RunId};
+use crate::key::DueKey;
+use crate::record::{AttemptResult, Definition, EventKind, OutputChunk, RunStatus};
+use crate::time::Time;
+use crate::waist::StoreError;
+
+/// Something that asks for a decision.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Create jobs, or find that they exist. Each is accepted or refused on its own.
+    Create {
+        /// Who asks.
+        actor: String,
+        /// What to create.
+        jobs: Vec<NewJob>,
+    },
+    /// Reserve a caller's key for a job of another shard.
+    ReserveKey {
+        /// The key's namespace.
+        namespace: String,
+        /// The key.
+        key: String,
+        /// The job it is for.
+        job: JobId,
+        /// The job that is known not to exist (any more), whose reservation may be replaced.
+        replace: Option<JobId>,
+    },
+    /// Free a caller's key that was reserved for a job of another shard.
+    FreeKey {
+        /// The key's namespace.
+        namespace: String,
+        /// The key.
+        key: String,
+        /// The job it was for.
+        job: JobId,
+    },
+    /// Replace a job's definition.
+    Replace {
+        /// Who asks.
+        actor: String,
+        /// Which job.
+        job: JobId,
+        /// Its new definition.
+        definition: Box<Definition>,
+        /// Hash of the request.
+        hash: Bytes,
+        /// Whether it is to be paused or not, if the request says so.
+        enabled: Option<bool>,
+    },
+    /// Delete a job with all that belongs to it.
+    Delete {
+        /// Who asks.
+        actor: String,
+        /// Which job.
+        job: JobId,
+    },
+    /// Pause a job.
+    Pause {
+        /// Who asks.
+        actor: String,
+        /// Which job.
+        job: JobId,
+        /// Why.
+        note: String,
+    },
+    /// End a job's pause and its maintenance.
+    Resume {
+        /// Who asks.
+        actor: String,
+        /// Which job.
+        job: JobId,
+    },
+    /// Put a job into maintenance.
+    Maintenance {
+        /// Who asks.
+        actor: String,
+        /// Which job.
+        job: JobId,
+        /// When it ends by itself.
+        until: Option<Time>,
+        /// Why.
+        note: String,
+    },
+    /// Run a job now.
+    Trigger {
+        /// Who asks.
+        actor: String,
+        /// Which job.
+        job: JobId,
+    },
+    /// Set or clear the switches of a group.
+    Group {
+        /// Who asks.
+        actor: String,
+        /// The group's namespace.
+        namespace: String,
+        /// The group.
+        group: String,
+        /// What to do.
+        change: GroupChange,
+    },
+    /// Cancel a run.
+    Cancel {
+        /// Who asks.
+        actor: String,
+        /// Which run.
+        run: RunId,
+    },
+    /// Give a run that has ended badly another go.
+    Retry {
+        /// Who asks.
+        actor: String,
+        /// Which run.
+        run: RunId,
+    },
+    /// An entry of the due index has come up.
+    Due {
+        /// The entry.
+        entry: DueKey,
+        /// Its value.
+        value: Bytes,
+    },
+    /// A worker says what became of an attempt.
+    Report(Report),
+    /// Nobody can say any more what became of the attempt of a run.
+    Lost {
+        /// Which run.
+        run: RunId,
+        /// How that is known.
+        detail: String,
+    },
+    /// Remove history that is older than its retention: a bounded step.
+    Prune,
+    /// Store a token.
+    PutToken {
+        /// Who asks.
+        actor: String,
+        /// The token.
+        token: crate::record::TokenRow,
+    },
+    /// Revoke a token.
+    RevokeToken {
+        /// Who asks.
+        actor: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A job to be created.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// What was asked for, validated.
+    pub definition: Definition,
+    /// Hash of the request: the same key with the same hash is the same job.
+    pub hash: Bytes,
+    /// The id to give it, if a key was reserved for it in another shard, and the instant up to
+    /// which that reservation is good.
+    pub reserved: Option<(JobId, Time)>,
+}
+
+/// What to do to a group.
+#[derive(Clone, Debug)]
+pub enum GroupChange {
+    /// Pause it.
+    Pause {
+        /// Why.
+        note: String,
+    },
+    /// End its pause and its maintenance.
+    Resume,
+    /// Put it into maintenance.
+    Maintenance {
+        /// When that ends by itself.
+        until: Option<Time>,
+        /// Why.
+        note: String,
+    },
+}
+
+/// What a worker says about an attempt.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Which run.
+    pub run: RunId,
+    /// The fencing token under which the worker got it.
+    pub token: u64,
+    /// What happened.
+    pub what: Reported,
+}
+
+/// What can happen to an attempt.
+#[derive(Clone, Debug)]
+pub enum Reported {
+    /// It has been started.
+    Started {
+        /// When.
+        at: Time,
+    },
+    /// It has printed something. Sequence numbers count from 0 within the attempt.
+    Output {
+        /// Number of the first of the chunks.
+        sequence: u32,
+        /// The chunks.
+        chunks: Vec<OutputChunk>,
+    },
+    /// It has ended.
+    Finished(Box<Finished>),
+    /// It was given back without having been started.
+    HandedBack,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// When it was started, if it was.
+    pub started: Option<Time>,
+    /// When it ended.
+    pub finished: Time,
+    /// How.
+    pub how: Ending,
+    /// Exit code, if it was a process that ended by itself.
+    pub exit_code: Option<i32>,
+    /// Signal, if one ended it.
+    pub signal: Option<i32>,
+    /// Status of the response, or 0.
+    pub http_status: u32,
+    /// A stable word for why it ended badly.
+    pub reason: String,
+    /// A sentence for people.
+    pub detail: String,
+    /// What is to be kept of it; `None` if nothing.
+    pub result: Option<AttemptResult>,
+    /// What it printed and was not reported before.
+    pub output: Vec<OutputChunk>,
+    /// Number of the first of these chunks.
+    pub output_sequence: u32,
+}
+
+/// The ways an attempt can end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// As the job's rules want it.
+    Succeeded,
+    /// Otherwise; another attempt may help.
+    Failed,
+    /// Otherwise, and another attempt would not help.
+    FailedForGood,
+    /// Somebody asked for it.
+    Canceled,
+    /// It was killed for a reason of the worker's own; how far it got is unknown.
+    Interrupted,
+}
+
+/// The answer to an input.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// Done, nothing to say.
+    Done,
+    /// Per job, in order: its id and whether it is new, or why not.
+    Created(Vec<Result<Created, Rejection>>),
+    /// A run was made or found.
+    Run(RunId),
+    /// A step of a long piece of work was done: whether more is left.
+    More(bool),
+    /// The report came too late or under a void token, and changed nothing.
+    Stale,
+}
+
+/// What creating a job led to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Created {
+    /// The job.
+    pub job: JobId,
+    /// Whether it was created now; false if it was there already.
+    pub new: bool,
+}
+
+/// The caller's fault: nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Rejection {
+    /// What kind of fault.
+    pub kind: RejectionKind,
+    /// A stable word.
+    pub code: &'static str,
+    /// A sentence that says what to do.
+    pub message: String,
+}
+
+/// Kinds of rejections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RejectionKind {
+    /// There is no such thing.
+    NotFound,
+    /// It does not go with what is there.
+    Conflict,
+    /// It is not valid in itself.
+    Invalid,
+    /// Not now; try again.
+    Busy,
+}
+
+impl Rejection {
+    /// There is no such job.
+    #[must_use]
+    pub fn no_job() -> Rejection {
+        Rejection {
+            kind: RejectionKind::NotFound,
+            code: "job_not_found",
+            message: "there is no such job".to_owned(),
+        }
+    }
+
+    /// There is no such run.
+    #[must_use]
+    pub fn no_run() -> Rejection {
+        Rejection {
+            kind: RejectionKind::NotFound,
+            code: "run_not_found",
+            message: "there is no such run".to_owned(),
+        }
+    }
+
+    /// It does not go with what is there.
+    #[must_use]
+    pub fn conflict(code: &'static str, message: impl Into<String>) -> Rejection {
+        Rejection { kind: RejectionKind::Conflict, code, message: message.into() }
+    }
+}
+
+/// Why there is no reply.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Halt {
+    /// The caller's fault; the turn goes on.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The store's fault; the turn is over.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What is to be done once the turn's writes are durable, and not before.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// An entry was added to the due index.
+    Plan(DueKey, Bytes),
+    /// An entry was taken from the due index.
+    Unplan(DueKey),
+    /// A worker was promised an attempt: hand it over.
+    Assign(Box<Assignment>),
+    /// A worker is to stop an attempt.
+    Stop {
+        /// The run.
+        run: RunId,
+        /// The attempt's token.
+        token: u64,
+        /// The worker.
+        worker: String,
+    },
+    /// Something happened that others may want to know.
+    Notice(Box<Notice>),
+}
+
+/// An attempt, as a worker gets it.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    /// The run.
+    pub run: RunId,
+    /// The attempt's number, from 1.
+    pub attempt: u32,
+    /// Its fencing token.
+    pub token: u64,
+    /// Who gets it.
+    pub worker: String,
+    /// The tick.
+    pub scheduled: Time,
+    /// When the attempt was due.
+    pub due: Time,
+    /// The job.
+    pub definition: Definition,
+}
+
+/// Something that happened to a run.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// When.
+    pub at: Time,
+    /// To which run.
+    pub run: RunId,
+    /// What.
+    pub kind: EventKind,
+    /// What the run is now.
+    pub status: RunStatus,
+    /// Which attempt, or 0.
+    pub attempt: u32,
+    /// The job's namespace.
+    pub namespace: String,
+    /// The job's key.
+    pub key: String,
+    /// The job's queue.
+    pub queue: String,
+    /// A stable word for why.
+    pub reason: String,
+}

@@ -1,0 +1,218 @@
+//! What a shard keeps in memory between turns: all of it can be derived again from the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::id::{IdSource, JobId, RunId};
+use crate::record::{Definition, GroupRow, ShardRow, Target};
+use crate::schedule::Schedule;
+use crate::settings::Settings;
+use crate::time::Time;
+use crate::waist::{Shard, Term};
+
+/// A kind of work that is handed out on its own: what a worker must offer to get a run.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Lane {
+    /// The queue.
+    pub queue: String,
+    /// What kind of target.
+    pub work: Work,
+}
+
+/// Kinds of targets, as far as workers differ in them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Work {
+    /// A command.
+    Command,
+    /// A request.
+    Http,
+    /// A handler of this name.
+    Handler(String),
+}
+
+impl Lane {
+    /// The lane of a job's runs.
+    #[must_use]
+    pub fn of(definition: &Definition) -> Lane {
+        let work = match &definition.target {
+            Some(Target::Command(_)) | None => Work::Command,
+            Some(Target::Http(_)) => Work::Http,
+            Some(Target::Handler(handler)) => Work::Handler(handler.job_type.clone()),
+        };
+        Lane { queue: queue_name(definition).to_owned(), work }
+    }
+}
+
+/// A job's queue by name.
+#[must_use]
+pub fn queue_name(definition: &Definition) -> &str {
+    if definition.queue.is_empty() { "default" } else { &definition.queue }
+}
+
+/// A job's namespace by name.
+#[must_use]
+pub fn namespace_name(definition: &Definition) -> &str {
+    if definition.namespace.is_empty() { "default" } else { &definition.namespace }
+}
+
+/// The place of a run in its lane: higher priority first, then the earlier tick.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Turnstile {
+    /// The priority, negated.
+    pub rank: i32,
+    /// The tick.
+    pub scheduled: Time,
+    /// The run.
+    pub run: RunId,
+}
+
+/// Runs that wait for a worker, by lane.
+#[derive(Debug, Default)]
+pub struct Ready {
+    lanes: BTreeMap<Lane, BTreeSet<Turnstile>>,
+}
+
+impl Ready {
+    /// Lets a run wait.
+    pub fn add(&mut self, definition: &Definition, scheduled: Time, run: RunId) {
+        let place = Turnstile { rank: definition.priority.saturating_neg(), scheduled, run };
+        self.lanes.entry(Lane::of(definition)).or_default().insert(place);
+    }
+
+    /// Takes the first run of a lane.
+    pub fn pop(&mut self, lane: &Lane) -> Option<RunId> {
+        let waiting = self.lanes.get_mut(lane)?;
+        let first = waiting.pop_first();
+        if waiting.is_empty() {
+            self.lanes.remove(lane);
+        }
+        first.map(|place| place.run)
+    }
+
+    /// The lanes in which runs wait, and how many.
+    pub fn lanes(&self) -> impl Iterator<Item = (&Lane, usize)> {
+        self.lanes.iter().map(|(lane, waiting)| (lane, waiting.len()))
+    }
+
+    /// How many runs wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lanes.values().map(BTreeSet::len).sum()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+}
+
+/// Compiled schedules of the jobs that ticked last. A pure cache: an entry is right for exactly
+/// one revision of its job.
+#[derive(Debug, Default)]
+pub struct Compiled {
+    by_job: BTreeMap<JobId, (u32, Arc<Schedule>)>,
+}
+
+const COMPILED_MAX: usize = 4_096;
+
+impl Compiled {
+    /// The schedule of a job at a revision.
+    #[must_use]
+    pub fn get(&self, job: JobId, revision: u32) -> Option<Arc<Schedule>> {
+        self.by_job.get(&job).filter(|(at, _)| *at == revision).map(|(_, found)| found.clone())
+    }
+
+    /// Remembers it.
+    pub fn put(&mut self, job: JobId, revision: u32, schedule: Arc<Schedule>) {
+        if self.by_job.len() >= COMPILED_MAX {
+            self.by_job.pop_first();
+        }
+        self.by_job.insert(job, (revision, schedule));
+    }
+}
+
+/// Counts of what the rules decided, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Attempts promised to workers.
+    pub launches: u64,
+    /// Runs that ended well.
+    pub succeeded: u64,
+    /// Runs that ended badly.
+    pub failed: u64,
+    /// Runs that were canceled.
+    pub canceled: u64,
+    /// Runs whose outcome is unknown.
+    pub lost: u64,
+    /// Runs and ticks that led to nothing.
+    pub skipped: u64,
+    /// Attempts that failed and will be followed by another.
+    pub retried: u64,
+    /// Attempts started again because the outcome of one before is unknown: each may be a second
+    /// execution (R68).
+    pub repeated: u64,
+    /// Reports that came too late or under a void token.
+    pub stale_reports: u64,
+    /// Jobs created.
+    pub created: u64,
+    /// Ticks of recurring jobs that came late, were merged or skipped.
+    pub misfired: u64,
+}
+
+/// A shard's memory.
+#[derive(Debug)]
+pub struct Memory {
+    /// Which shard.
+    pub shard: Shard,
+    /// The term under which it acts.
+    pub term: Term,
+    /// The server's settings.
+    pub settings: Settings,
+    /// What it has stored about itself.
+    pub row: ShardRow,
+    /// Whether `row` is to be stored with the next batch.
+    pub row_changed: bool,
+    /// Where ids come from.
+    pub ids: IdSource,
+    /// Fencing tokens given out in this term.
+    pub tokens: u32,
+    /// Entries written to the audit log in this millisecond.
+    pub audit_sequence: (Time, u32),
+    /// The switches of groups, by namespace and group.
+    pub groups: BTreeMap<(String, String), GroupRow>,
+    /// Runs that wait for a worker.
+    pub ready: Ready,
+    /// Queued runs whose job is paused, by job.
+    pub parked_by_job: BTreeMap<JobId, Vec<RunId>>,
+    /// Queued runs whose group is paused, by namespace and group.
+    pub parked_by_group: BTreeMap<(String, String), Vec<RunId>>,
+    /// Compiled schedules.
+    pub compiled: Compiled,
+    /// Whether anybody wants notices.
+    pub notices: bool,
+    /// What was decided so far.
+    pub tally: Tally,
+    /// Open runs, of any status.
+    pub open_runs: u64,
+}
+
+/// How far the cursor of the due index may be behind before it is stored again.
+const CURSOR_STEP_MS: u64 = 1_000;
+
+impl Memory {
+    /// Notes that no entry of the due index is earlier than `earliest`. It is stored with the next
+    /// batch if it has moved by a second or more.
+    pub fn advance_cursor(&mut self, earliest: Time) {
+        if earliest.since_ms(Time(self.row.due_from_ms)) >= CURSOR_STEP_MS {
+            self.row.due_from_ms = earliest.0;
+            self.row_changed = true;
+        }
+    }
+
+    /// A fencing token higher than all before it: the term, then a count.
+    pub fn next_token(&mut self) -> u64 {
+        self.tokens += 1;
+        self.term << 32 | u64::from(self.tokens)
+    }
+}

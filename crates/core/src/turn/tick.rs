@@ -1,0 +1,392 @@
+//! How time becomes runs: the ticks of jobs in full form, in time or missed.
+//!
+//! Every due instant leaves a row in the ledger that says what became of it and why. Several in a
+//! row with the same fate share one row, so that a month of downtime of a job that ticks every
+//! second costs a row and not millions.
+
+use std::sync::Arc;
+
+use super::Turn;
+use super::due::dropped_one_off;
+use super::job::{FullJob, identity};
+use crate::id::RunId;
+use crate::key::{self, DueKey};
+use crate::record::{self, Cause, Hold, Misfire, MisfirePolicy, OverlapPolicy, Tick, TickFate};
+use crate::schedule::Schedule;
+use crate::settings::{MISFIRE_MAX, MISFIRE_WINDOW_MS, OVERLAP_QUEUE_MAX};
+use crate::time::{HOUR_MS, SECOND_MS, Time, format_duration_ms};
+use crate::waist::{Family, StoreError};
+
+/// A tick that fires more than this after its time is called late in the ledger.
+const LATE_MS: u64 = SECOND_MS;
+/// Counting of ticks stops here; the row then says "at least".
+const COUNT_MAX: u32 = 4_000;
+/// Ticks in time that are dealt with in one decision; the rest follows in the next.
+const TICKS_AT_ONCE: usize = 64;
+
+/// Whether the job's `max_runs` allows another run.
+pub(crate) fn runs_left(job: &FullJob) -> bool {
+    let max = job.definition.schedule.as_ref().map_or(0, |schedule| schedule.max_runs);
+    max == 0 || job.state.scheduled_runs < max
+}
+
+/// Several ticks in a row.
+struct Stretch {
+    from: Time,
+    until: Time,
+    count: u32,
+    at_least: bool,
+}
+
+impl Turn<'_> {
+    pub(super) fn due_tick(&mut self, entry: DueKey) -> Result<(), StoreError> {
+        let Some(mut job) = self.full(entry.job)? else {
+            return Ok(());
+        };
+        if job.state.due_ms != Some(entry.time.0) {
+            return Ok(()); // An entry of an earlier plan.
+        }
+        job.state.due_ms = None;
+        let Some(tick) = job.state.next_ms.map(Time) else {
+            return Ok(());
+        };
+        let schedule = self.schedule_of(&job)?;
+        if let Some(suppressed) = self.suppressed(&job) {
+            if schedule.is_once().is_some() {
+                self.hold_back(&mut job, &suppressed);
+            } else {
+                self.skip_until_now(&mut job, &schedule, tick, suppressed.reason);
+                let next = schedule.next_after(self.now);
+                self.plan_tick(&mut job, next, &schedule);
+            }
+            self.put_state(&job);
+            return Ok(());
+        }
+        self.fire_ticks(job, &schedule, tick)
+    }
+
+    /// Deals with all ticks from `tick` until now, and plans the next.
+    fn fire_ticks(
+        &mut self,
+        mut job: FullJob,
+        schedule: &Arc<Schedule>,
+        tick: Time,
+    ) -> Result<(), StoreError> {
+        let mut to_cancel = Vec::new();
+        let jitter_max_ms = job.definition.schedule.as_ref().map_or(0, |s| s.jitter_ms);
+        let allowed_ms = self.memory.settings.misfire_after_ms + jitter_max_ms;
+        let cutoff = self.now.minus_ms(allowed_ms);
+        let mut handled = tick;
+        let mut fired = false;
+        if tick < cutoff {
+            let timely_next = schedule.next_after(cutoff).is_some_and(|next| next <= self.now);
+            (handled, fired) =
+                self.missed(&mut job, schedule, tick, cutoff, timely_next, &mut to_cancel)?;
+        } else {
+            fired |= self.fire(&mut job, tick, Cause::Schedule, false, &mut to_cancel)?;
+        }
+        for _ in 1..TICKS_AT_ONCE {
+            match schedule.next_after(handled).filter(|next| *next <= self.now) {
+                Some(next) if !schedule.counts_from_finish() => {
+                    fired |= self.fire(&mut job, next, Cause::Schedule, false, &mut to_cancel)?;
+                    handled = next;
+                }
+                _ => break,
+            }
+        }
+        job.state.handled_ms = Some(handled.0);
+        let next = match (runs_left(&job), schedule.counts_from_finish()) {
+            (false, _) => None,
+            (true, false) => schedule.next_after(handled),
+            (true, true) if fired => None,
+            (true, true) => schedule.next_after_finish(self.now),
+        };
+        self.plan_tick(&mut job, next, schedule);
+        if schedule.counts_from_finish() && fired && runs_left(&job) {
+            job.state.ended = false; // The next tick is known when the run has ended.
+        }
+        self.put_state(&job);
+        for run in to_cancel {
+            self.cancel_open(run, "replaced", "a newer run of the job takes its place")?;
+        }
+        Ok(())
+    }
+
+    /// Deals with the ticks in `tick..=cutoff`, which nothing could fire in time. The last of them
+    /// and whether a run was made.
+    fn missed(
+        &mut self,
+        job: &mut FullJob,
+        schedule: &Schedule,
+        tick: Time,
+        cutoff: Time,
+        timely_next: bool,
+        to_cancel: &mut Vec<RunId>,
+    ) -> Result<(Time, bool), StoreError> {
+        if schedule.is_once().is_some() {
+            let late_ms = self.now.since_ms(tick);
+            if let Some(detail) = dropped_one_off(&job.definition, late_ms) {
+                self.ledger(job, tick, skipped("misfire", &detail));
+                return Ok((tick, false));
+            }
+            return Ok((tick, self.fire(job, tick, Cause::Misfire, false, to_cancel)?));
+        }
+        let misfire = job.definition.misfire.unwrap_or_default();
+        let window_ms = misfire.window_ms.unwrap_or(MISFIRE_WINDOW_MS);
+        // Of a great many ticks only the last hour's can be made up for.
+        let (count, _) = schedule.count_between(tick, cutoff, COUNT_MAX);
+        let reach_ms = if count < COUNT_MAX { window_ms } else { window_ms.min(HOUR_MS) };
+        let start = self.now.minus_ms(reach_ms).max(tick);
+        let mut first = tick;
+        let mut handled = None;
+        if start > tick {
+            let (old, next) = stretch(schedule, tick, start.minus_ms(1).min(cutoff));
+            let why = format!("older than the window of {}", format_duration_ms(reach_ms));
+            handled = Some(old.until);
+            self.skip_stretch(job, old, "misfire", &why);
+            match next.filter(|next| *next <= cutoff) {
+                Some(next) => first = next,
+                None => return Ok((handled.unwrap_or(tick), false)),
+            }
+        }
+        let ticks = ticks_between(schedule, first, cutoff);
+        let last = ticks.last().copied().or(handled).unwrap_or(tick);
+        let fired = match misfire.policy() {
+            MisfirePolicy::Skip => {
+                self.skip_ticks(job, &ticks, "misfire", "missed runs are skipped");
+                false
+            }
+            MisfirePolicy::Once => {
+                self.made_up_once(job, &ticks, timely_next, schedule, to_cancel)?
+            }
+            MisfirePolicy::All => self.made_up_all(job, &ticks, &misfire, to_cancel)?,
+        };
+        Ok((last, fired))
+    }
+
+    /// One run stands for all missed ticks: the next tick's if one is due anyway, else the last
+    /// missed one's.
+    fn made_up_once(
+        &mut self,
+        job: &mut FullJob,
+        ticks: &[Time],
+        timely_next: bool,
+        schedule: &Schedule,
+        to_cancel: &mut Vec<RunId>,
+    ) -> Result<bool, StoreError> {
+        let Some((last, earlier)) = ticks.split_last() else {
+            return Ok(false);
+        };
+        if timely_next {
+            let into = schedule.next_after(*last).unwrap_or(*last);
+            self.merge_ticks(job, ticks, into);
+            return Ok(false);
+        }
+        self.merge_ticks(job, earlier, *last);
+        self.fire(job, *last, Cause::Misfire, false, to_cancel)
+    }
+
+    /// Each missed tick gets its run, up to the job's bound; the oldest are dropped beyond it.
+    fn made_up_all(
+        &mut self,
+        job: &mut FullJob,
+        ticks: &[Time],
+        misfire: &Misfire,
+        to_cancel: &mut Vec<RunId>,
+    ) -> Result<bool, StoreError> {
+        let max = if misfire.max == 0 { MISFIRE_MAX } else { misfire.max };
+        let over = ticks.len().saturating_sub(max as usize);
+        let (dropped, made_up) = ticks.split_at(over);
+        let why = format!("more than {max} missed runs; the oldest are dropped");
+        self.skip_ticks(job, dropped, "misfire", &why);
+        let mut fired = false;
+        for tick in made_up {
+            fired |= self.fire(job, *tick, Cause::Misfire, true, to_cancel)?;
+        }
+        Ok(fired)
+    }
+
+    /// Fires one tick, subject to overlap and `max_runs`. Whether a run was made. Under
+    /// `must_run` an overlapping run waits rather than being skipped.
+    fn fire(
+        &mut self,
+        job: &mut FullJob,
+        tick: Time,
+        cause: Cause,
+        must_run: bool,
+        to_cancel: &mut Vec<RunId>,
+    ) -> Result<bool, StoreError> {
+        if !runs_left(job) {
+            self.ledger(job, tick, skipped("max_runs", "the schedule's max_runs is reached"));
+            return Ok(false);
+        }
+        let wait = match self.overlap(job, must_run, to_cancel)? {
+            Ok(wait) => wait,
+            Err((reason, detail)) => {
+                self.ledger(job, tick, skipped(reason, &detail));
+                return Ok(false);
+            }
+        };
+        let run = self.make_run(job, tick, cause, wait)?;
+        let schedule = self.schedule_of(job)?;
+        let due = tick.plus_ms(schedule.jitter_ms(&identity(&job.definition, job.id), tick));
+        let late_ms = self.now.since_ms(due);
+        let late = late_ms > LATE_MS;
+        self.ledger(
+            job,
+            tick,
+            Tick {
+                fate: if late { TickFate::Late } else { TickFate::Fired } as i32,
+                reason: if late { "late".to_owned() } else { String::new() },
+                detail: if late {
+                    format!("{} late", format_duration_ms(late_ms))
+                } else {
+                    String::new()
+                },
+                run: run.n,
+                ..Tick::default()
+            },
+        );
+        self.memory.tally.misfired += u64::from(late);
+        Ok(true)
+    }
+
+    /// What the overlap policy says about another run now: whether it has to wait, or why there
+    /// is to be none.
+    pub(super) fn overlap(
+        &self,
+        job: &FullJob,
+        must_run: bool,
+        to_cancel: &mut Vec<RunId>,
+    ) -> Result<Result<bool, (&'static str, String)>, StoreError> {
+        if job.state.open.is_empty() {
+            return Ok(Ok(false));
+        }
+        let overlap = job.definition.overlap.unwrap_or_default();
+        Ok(match overlap.policy() {
+            OverlapPolicy::Allow => Ok(false),
+            OverlapPolicy::Replace => {
+                to_cancel.extend(job.state.open.iter().map(|n| RunId { job: job.id, n: *n }));
+                Ok(true)
+            }
+            OverlapPolicy::Queue => {
+                let max = if overlap.max == 0 { OVERLAP_QUEUE_MAX } else { overlap.max };
+                let waiting = self.held_runs(job)?;
+                if waiting < max as usize || must_run {
+                    Ok(true)
+                } else {
+                    Err(("overlap", format!("a run is open and {waiting} wait, the most allowed")))
+                }
+            }
+            OverlapPolicy::Skip if must_run => Ok(true),
+            OverlapPolicy::Skip => {
+                let open = RunId { job: job.id, n: job.state.open[0] };
+                Err(("overlap", format!("{open} is still open")))
+            }
+        })
+    }
+
+    fn held_runs(&self, job: &FullJob) -> Result<usize, StoreError> {
+        let mut held = 0;
+        for n in &job.state.open {
+            let row = self.peek_open(RunId { job: job.id, n: *n })?;
+            held +=
+                usize::from(row.and_then(|row| row.run).is_some_and(|r| r.hold() != Hold::None));
+        }
+        Ok(held)
+    }
+
+    /// Notes all ticks from `tick` until now as skipped. They were not missed: somebody wanted it.
+    pub(super) fn skip_until_now(
+        &mut self,
+        job: &mut FullJob,
+        schedule: &Schedule,
+        tick: Time,
+        reason: &str,
+    ) {
+        if tick <= self.now {
+            let (all, _) = stretch(schedule, tick, self.now);
+            self.skip_stretch(job, all, reason, "");
+        }
+        job.state.handled_ms = Some(self.now.0);
+    }
+
+    fn skip_ticks(&mut self, job: &mut FullJob, ticks: &[Time], reason: &str, detail: &str) {
+        if let (Some(from), Some(until)) = (ticks.first(), ticks.last()) {
+            let count = u32::try_from(ticks.len()).unwrap_or(u32::MAX);
+            let stretch = Stretch { from: *from, until: *until, count, at_least: false };
+            self.skip_stretch(job, stretch, reason, detail);
+        }
+    }
+
+    fn skip_stretch(&mut self, job: &mut FullJob, ticks: Stretch, reason: &str, detail: &str) {
+        self.memory.tally.skipped += u64::from(ticks.count);
+        self.ledger(
+            job,
+            ticks.from,
+            Tick {
+                count: ticks.count,
+                until_ms: ticks.until.0,
+                count_is_minimum: ticks.at_least,
+                ..skipped(reason, detail)
+            },
+        );
+    }
+
+    fn merge_ticks(&mut self, job: &mut FullJob, ticks: &[Time], into: Time) {
+        let (Some(from), Some(until)) = (ticks.first(), ticks.last()) else { return };
+        self.memory.tally.misfired += ticks.len() as u64;
+        self.ledger(
+            job,
+            *from,
+            Tick {
+                fate: TickFate::Merged as i32,
+                reason: "misfire".to_owned(),
+                count: u32::try_from(ticks.len()).unwrap_or(u32::MAX),
+                until_ms: until.0,
+                into_ms: into.0,
+                ..Tick::default()
+            },
+        );
+    }
+
+    /// Writes a row of the ledger. The job's state is changed but not stored.
+    pub(super) fn ledger(&mut self, job: &mut FullJob, tick: Time, row: Tick) {
+        let n = if row.fate() == TickFate::Triggered { row.run } else { 0 };
+        let row = Tick { decided_ms: self.now.0, ..row };
+        self.store.put(Family::Tick, key::tick(job.id, tick, n), record::encode(&row));
+        job.state.ticks += 1;
+    }
+}
+
+fn skipped(reason: &str, detail: &str) -> Tick {
+    Tick {
+        fate: TickFate::Skipped as i32,
+        reason: reason.to_owned(),
+        detail: detail.to_owned(),
+        ..Tick::default()
+    }
+}
+
+/// The ticks from `from`, which is one, up to and including `until`; and the next one after them.
+fn stretch(schedule: &Schedule, from: Time, until: Time) -> (Stretch, Option<Time>) {
+    let (more, last) = schedule.count_between(from, until, COUNT_MAX);
+    let at_least = more >= COUNT_MAX;
+    let last = if at_least { until } else { last.unwrap_or(from).max(from) };
+    let next = schedule.next_after(last);
+    (Stretch { from, until: last, count: more + 1, at_least }, next)
+}
+
+/// The ticks from `from`, which is one, up to and including `until`.
+fn ticks_between(schedule: &Schedule, from: Time, until: Time) -> Vec<Time> {
+    let mut ticks = vec![from];
+    let mut last = from;
+    while let Some(next) = schedule.next_after(last).filter(|next| *next <= until) {
+        if ticks.len() >= COUNT_MAX as usize {
+            break;
+        }
+        ticks.push(next);
+        last = next;
+    }
+    ticks
+}

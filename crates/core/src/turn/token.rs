@@ -1,0 +1,47 @@
+//! Access tokens. They live in shard 0, like everything that belongs to no shard.
+
+use super::{Halt, Rejection, RejectionKind, Reply, Turn};
+use crate::key;
+use crate::record::{self, Audit, TokenRow};
+use crate::waist::Family;
+
+impl Turn<'_> {
+    pub(super) fn put_token(&mut self, actor: &str, token: TokenRow) -> Result<Reply, Halt> {
+        let key = key::token(self.memory.shard, &token.name);
+        if self.store.get(Family::Meta, &key)?.is_some() {
+            return Err(Rejection::conflict(
+                "token_exists",
+                format!("there is a token named '{}'; revoke it first", token.name),
+            )
+            .into());
+        }
+        self.store.put(Family::Meta, key, record::encode(&token));
+        self.note_token(actor, "token.create", &token.name, &token.role);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn revoke_token(&mut self, actor: &str, name: &str) -> Result<Reply, Halt> {
+        let key = key::token(self.memory.shard, name);
+        if self.store.get(Family::Meta, &key)?.is_none() {
+            return Err(Rejection {
+                kind: RejectionKind::NotFound,
+                code: "token_not_found",
+                message: format!("there is no token named '{name}'"),
+            }
+            .into());
+        }
+        self.store.delete(Family::Meta, key);
+        self.note_token(actor, "token.revoke", name, "");
+        Ok(Reply::Done)
+    }
+
+    fn note_token(&mut self, actor: &str, action: &str, name: &str, role: &str) {
+        self.note(Audit {
+            actor: actor.to_owned(),
+            action: action.to_owned(),
+            subject: name.to_owned(),
+            detail: role.to_owned(),
+            ..Audit::default()
+        });
+    }
+}
