@@ -45,7 +45,7 @@ impl Database {
             .map_err(|e| directory.database_error(e))?;
         let mut keyspaces = Vec::with_capacity(Family::ALL.len());
         for family in Family::ALL {
-            let keyspace = fjall.keyspace(family.name(), || keyspace_options(family));
+            let keyspace = fjall.keyspace(family.name(), || keyspace_options(family, options));
             keyspaces.push(keyspace.map_err(|e| directory.database_error(e))?);
         }
         directory.seal()?;

@@ -26,6 +26,9 @@ pub struct DiskOptions {
     pub cache_bytes: u64,
     /// What the journals may grow to; bounds the time to open after a crash. At least 64 MiB.
     pub journal_bytes: u64,
+    /// What the memtable of a family may grow to before it is written out; a family's own limit
+    /// may be lower. Takes effect when the directory is created.
+    pub memtable_bytes_max: u64,
     /// Threads that write memtables out and compact.
     pub threads: usize,
     /// Operations a commit takes at most (a single larger batch is still taken).
@@ -48,12 +51,13 @@ impl DiskOptions {
             dir: dir.into(),
             cache_bytes: 256 * MIB,
             journal_bytes: 256 * MIB,
+            memtable_bytes_max: 32 * MIB,
             threads: 2,
             commit_ops_max: 16_384,
             commit_bytes_max: 8 << 20,
             queue_bytes_max: 32 << 20,
             slow_commit: Duration::from_secs(2),
-            journal_lag_bytes: 128 * MIB,
+            journal_lag_bytes: 64 * MIB,
         }
     }
 }
@@ -91,12 +95,12 @@ fn layout(family: Family) -> Layout {
 }
 
 /// How a family's keyspace is created.
-pub(super) fn keyspace_options(family: Family) -> KeyspaceCreateOptions {
+pub(super) fn keyspace_options(family: Family, options: &DiskOptions) -> KeyspaceCreateOptions {
     let layout = layout(family);
     let filter = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
     KeyspaceCreateOptions::default()
         .manual_journal_persist(true)
-        .max_memtable_size(layout.memtable_bytes)
+        .max_memtable_size(layout.memtable_bytes.min(options.memtable_bytes_max))
         .data_block_size_policy(BlockSizePolicy::all(layout.block_bytes))
         .expect_point_read_hits(layout.reads_hit)
         .filter_policy(FilterPolicy::new([filter]))
