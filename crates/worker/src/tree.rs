@@ -290,3 +290,6 @@ fn signal_group(leader: i32, signal: Signal) {
         let _ = kill_process_group(leader, signal);
     }
 }
+
+#[cfg(test)]
+mod tests;

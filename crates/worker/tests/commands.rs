@@ -1,5 +1,7 @@
 //! Commands: what they get, what is kept of them, and how they fail.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::fs;

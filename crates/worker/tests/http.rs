@@ -1,5 +1,7 @@
 //! HTTP targets: what is sent, what is kept, and how requests fail.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::net::TcpListener;
@@ -9,7 +11,7 @@ use bellwether_worker::{
     Attempt, Auth, Control, Executor, ExecutorOptions, Finished, HttpTarget, JsonRule, LiveOutput,
     Outcome, ReasonCode, StopReason, Stream, SuccessRules, Target,
 };
-use common::server::{plain, raw, reply, tls};
+use common::server::{plain, raw, read_request, reply, tls};
 use common::{attempt, run, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -223,8 +225,7 @@ async fn r55_connection_errors_have_their_own_words() {
     assert!(finished.started, "the target may have acted");
 
     let cut_short = raw(async |mut socket| {
-        let mut request = [0; 1024];
-        socket.read(&mut request).await.ok();
+        read_request(&mut socket).await;
         socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhello").await.ok();
     })
     .await;
@@ -250,8 +251,7 @@ async fn r55_a_handshake_that_never_comes_is_a_connect_timeout() {
 #[tokio::test]
 async fn r55_a_response_that_trickles_times_out() {
     let slow = raw(async |mut socket| {
-        let mut request = [0; 4096];
-        socket.read(&mut request).await.ok();
+        read_request(&mut socket).await;
         socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").await.ok();
         while socket.write_all(b"x").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -270,8 +270,7 @@ async fn r55_a_response_that_trickles_times_out() {
 #[tokio::test]
 async fn r55_an_endless_body_is_cut_and_ends() {
     let endless = raw(async |mut socket| {
-        let mut request = [0; 4096];
-        socket.read(&mut request).await.ok();
+        read_request(&mut socket).await;
         socket.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await.ok();
         while socket.write_all(&[b'x'; 65536]).await.is_ok() {}
     })

@@ -1,6 +1,8 @@
 //! Bounds that only show in the process as a whole: memory and descriptors. One test each at a
 //! time, since they measure this process.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::fs;

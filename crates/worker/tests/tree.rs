@@ -1,5 +1,7 @@
 //! Process trees: whatever a command started is gone when it is stopped, timed out or orphaned.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::fs;
@@ -151,7 +153,7 @@ async fn r39_other_attempts_are_left_alone() {
 #[tokio::test]
 #[ignore = "run by r65_orphans_of_a_killed_server_are_ended"]
 async fn helper_server_that_will_be_killed() {
-    let file = std::env::var("HELPER_FILE").unwrap();
+    let Ok(file) = std::env::var("HELPER_FILE") else { return };
     let mut attempt = shell(&family(Path::new(&file)));
     attempt.instance = std::env::var("HELPER_INSTANCE").unwrap();
     attempt.run_id = std::env::var("HELPER_RUN").unwrap();
@@ -202,7 +204,7 @@ async fn r65_orphans_of_a_killed_server_are_ended() {
 #[tokio::test]
 #[ignore = "run by r65_the_caller_is_no_orphan"]
 async fn helper_marked_caller() {
-    let instance = std::env::var("BELLWETHER_INSTANCE").unwrap();
+    let Ok(instance) = std::env::var("BELLWETHER_INSTANCE") else { return };
     let found = kill_orphans(&instance, Duration::ZERO, |_| true).await;
     let own = i32::try_from(std::process::id()).unwrap();
     assert!(found.iter().all(|orphan| orphan.pid != own), "{found:?}");

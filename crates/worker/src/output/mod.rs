@@ -10,6 +10,7 @@
 //! is copied out of the head or the tail, or, if that part is gone, it is told how many bytes it
 //! missed. So any number of readers, however slow, cost no memory and never make a command wait.
 
+mod follower;
 mod segment;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+pub use follower::Follower;
 use segment::Segment;
 
 /// The most bytes handed to a reader at once.
@@ -237,7 +239,7 @@ impl LiveOutput {
     /// A reader that starts at `offset`, for one that was interrupted.
     #[must_use]
     pub fn follow_from(self: &Arc<Self>, offset: u64) -> Follower {
-        Follower { output: Arc::clone(self), offset }
+        Follower::new(Arc::clone(self), offset)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -277,51 +279,6 @@ impl State {
             return Look::Event(Event::Skipped { offset, bytes: self.tail.start() - offset });
         }
         if self.ended { Look::End } else { Look::Nothing }
-    }
-}
-
-/// A reader of one attempt's output, from some offset to its end.
-#[derive(Debug)]
-pub struct Follower {
-    output: Arc<LiveOutput>,
-    offset: u64,
-}
-
-impl Follower {
-    /// The next piece, or `None` once the attempt has ended and everything was read. Waits if
-    /// there is nothing yet. May be dropped and called again without losing anything.
-    pub async fn next(&mut self) -> Option<Event> {
-        loop {
-            let changed = self.output.changed.notified();
-            let mut changed = std::pin::pin!(changed);
-            // Registered before looking, so that nothing added after the look is missed.
-            changed.as_mut().enable();
-            let look = self.output.lock().look(self.offset);
-            match look {
-                Look::Event(event) => {
-                    self.offset = match &event {
-                        Event::Output(chunk) => chunk.end(),
-                        Event::Skipped { offset, bytes } => offset + bytes,
-                    };
-                    return Some(event);
-                }
-                Look::End => return None,
-                Look::Nothing => changed.await,
-            }
-        }
-    }
-
-    /// Everything up to this point has been read.
-    #[must_use]
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// The same as a stream, for use as the body of a response.
-    pub fn into_stream(self) -> impl futures::Stream<Item = Event> + Send {
-        futures::stream::unfold(self, |mut follower| async move {
-            follower.next().await.map(|event| (event, follower))
-        })
     }
 }
 
