@@ -124,10 +124,16 @@ pub(super) fn source(
         Rule::Every { period_ms, after } => {
             let period_ms = *period_ms;
             check_period(period_ms)?;
-            let first = spec.start.unwrap_or_else(|| anchor.plus_ms(period_ms));
+            let after_creation = anchor.plus_ms(period_ms);
             Ok(match after {
-                After::Start => Source::Grid { first, period_ms },
-                After::Finish => Source::AfterFinish { first, period_ms },
+                After::Start => {
+                    Source::Grid { first: spec.start.unwrap_or(after_creation), period_ms }
+                }
+                // A start that has passed is no tick to count from any more.
+                After::Finish => {
+                    let start = spec.start.filter(|start| *start > anchor);
+                    Source::AfterFinish { first: start.unwrap_or(after_creation), period_ms }
+                }
             })
         }
         Rule::At(time) => Ok(Source::Once(*time)),

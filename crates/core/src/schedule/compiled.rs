@@ -133,6 +133,7 @@ impl Schedule {
     /// The last tick in `after < tick <= until`, found by halving rather than by stepping.
     #[must_use]
     pub fn last_between(&self, after: Time, until: Time) -> Option<Time> {
+        let until = until.min(TIME_MAX);
         let mut last = self.next_after(after).filter(|tick| *tick <= until)?;
         // No tick lies in `none_after < tick <= until`.
         let mut none_after = until;
@@ -231,7 +232,7 @@ impl Schedule {
         until: Time,
         limit: u32,
     ) -> (u32, Option<Time>) {
-        let until = self.inner.end.map_or(until, |end| until.min(end));
+        let until = until.min(self.inner.end.unwrap_or(TIME_MAX));
         let Some(from) = self.next_after(after).filter(|tick| *tick <= until) else {
             return (0, None);
         };

@@ -57,12 +57,13 @@ pub(super) struct Fields {
     pub(super) text: [String; 7],
     /// How many fields were written: 5, 6 or 7.
     pub(super) count: usize,
+    stars: [bool; 7],
 }
 
 impl Fields {
     /// cron's star rule: a field that starts with `*` counts as unrestricted, `*/2` too.
     pub(super) fn starred(&self, field: usize) -> bool {
-        self.text[field].starts_with('*')
+        self.stars[field]
     }
 }
 
@@ -105,10 +106,11 @@ pub(super) fn normalise(
     }
     let written = text.clone();
     resolve_question_marks(&mut text, count);
+    let stars = std::array::from_fn(|field| text[field].starts_with('*'));
     for (field, text) in text.iter_mut().enumerate() {
         *text = normalise_field(field, text, identity)?;
     }
-    Ok((Fields { text, count }, written))
+    Ok((Fields { text, count, stars }, written))
 }
 
 fn wrong_count(expression: &str, count: usize) -> ScheduleError {

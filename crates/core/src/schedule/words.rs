@@ -79,11 +79,12 @@ fn ordinal(value: u16) -> String {
 
 /// The expression in words.
 pub(super) fn describe(fields: &Fields, both_days: bool) -> String {
-    let mut text = fixed_times(fields).unwrap_or_else(|| repeated_times(fields));
     let days = days(fields, both_days);
-    if days.is_empty() && text.starts_with("at ") && !text.contains("hour") {
-        text.push_str(" every day");
-    }
+    let mut text = match fixed_times(fields) {
+        Some(times) if days.is_empty() => format!("{times} every day"),
+        Some(times) => times,
+        None => repeated_times(fields),
+    };
     text.push_str(&days);
     if fields.text[YEAR] != "*" {
         text.push_str(&format!(" in {}", years(&fields.text[YEAR])));
@@ -162,6 +163,11 @@ fn units(text: &str, unit: &str) -> String {
         // A step beyond the field leaves its first value.
         [Item::Step { range: None, step: 60.. }] => format!("{unit} 0"),
         [Item::Step { range: None, step }] => format!("every {} {unit}", ordinal(*step)),
+        [Item::Step { range: Some((low, high)), step }]
+            if steps(*low, *high, *step).count() > TIMES_SHOWN_MAX =>
+        {
+            format!("every {} {unit} from {low} to {high}", ordinal(*step))
+        }
         [Item::One(value)] => format!("{unit} {value}"),
         _ => format!("{unit}s {}", set(text, |value| value.to_string())),
     }
