@@ -123,16 +123,25 @@ impl Snapshot {
     }
 
     /// The living processes that belong to what `wanted` describes, with the mark they were found
-    /// by. This process is never among them, nor anything found only through it.
-    pub(crate) fn members(&self, wanted: &Wanted<'_>) -> Vec<Found> {
+    /// by. Those that were `known` before still belong, since what they were found through may be
+    /// dead by now. This process is never among them, nor anything found only through it.
+    fn members(&self, wanted: &Wanted<'_>, known: &Known) -> Vec<Found> {
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let mut members: HashMap<i32, Option<&Mark>> = HashMap::new();
-        for process in self.processes.values() {
+        for process in self.processes.values().filter(|process| process.id.pid != own) {
             let marked = process.mark.as_ref().filter(|mark| (wanted.mark)(mark));
-            if process.id.pid != own && (marked.is_some() || self.is_rooted(process, wanted.root)) {
+            if marked.is_some() || self.is_rooted(process, wanted.root) {
                 members.insert(process.id.pid, marked);
+            } else if let Some(mark) = known.get(&process.id) {
+                members.insert(process.id.pid, mark.as_ref());
             }
         }
+        // Groups and sessions outlive their leaders, and their numbers are not reused meanwhile.
+        let gone: HashMap<i32, Option<&Mark>> = known
+            .iter()
+            .filter(|(id, _)| !self.processes.contains_key(&id.pid))
+            .map(|(id, mark)| (id.pid, mark.as_ref()))
+            .collect();
         loop {
             let found: Vec<_> = self
                 .processes
@@ -142,7 +151,7 @@ impl Snapshot {
                 .filter_map(|process| {
                     [process.parent, process.group, process.session]
                         .iter()
-                        .find_map(|relative| members.get(relative))
+                        .find_map(|relative| members.get(relative).or_else(|| gone.get(relative)))
                         .map(|mark| (process.id.pid, *mark))
                 })
                 .collect();
@@ -190,7 +199,9 @@ impl Snapshot {
 }
 
 /// A process and the mark by which it was found.
-pub(crate) type Found = (ProcessId, Option<Mark>);
+type Found = (ProcessId, Option<Mark>);
+/// All processes found so far.
+type Known = HashMap<ProcessId, Option<Mark>>;
 
 /// Which processes are meant.
 pub(crate) struct Wanted<'a> {
@@ -236,7 +247,7 @@ impl Scanner {
 /// The processes that were found, each with the mark it was found by, and whether it is gone.
 #[derive(Default)]
 pub(crate) struct Ended {
-    pub(crate) found: HashMap<ProcessId, Option<Mark>>,
+    pub(crate) found: Known,
     pub(crate) survivors: HashSet<ProcessId>,
 }
 
@@ -254,7 +265,7 @@ pub(crate) async fn end(
     let mut pause = LOOK_PAUSE_MIN;
     loop {
         let snapshot = scanner.look().await;
-        let alive = snapshot.members(wanted);
+        let alive = snapshot.members(wanted, &ended.found);
         let give_up = kill_until.is_some_and(|until| Instant::now() >= until);
         if alive.is_empty() || give_up {
             ended.survivors = alive.into_iter().map(|(id, _)| id).collect();

@@ -83,7 +83,7 @@ pub(crate) async fn run(
     output: &LiveOutput,
 ) -> Ending {
     let mut running = match start(shared, attempt, target).await {
-        Ok(child) => Running::new(child),
+        Ok(running) => running,
         Err(failure) => return not_started(failure),
     };
     let mut pump = Pump::new(&mut running.child, target.stdin.clone(), output, &mut judge);
@@ -115,10 +115,12 @@ async fn start(
     shared: &Arc<Shared>,
     attempt: &Arc<Attempt>,
     target: &CommandTarget,
-) -> Result<Child, Failure> {
+) -> Result<Running, Failure> {
     let (shared, attempt, target) = (Arc::clone(shared), Arc::clone(attempt), target.clone());
-    // Starting blocks: it reads directories, asks for accounts and waits for the exec.
-    tokio::task::spawn_blocking(move || spawn::spawn(&attempt, &target, &shared.options.pass_env))
+    // Starting blocks: it reads directories, asks for accounts and waits for the exec. If nobody
+    // waits for the result any more, dropping it ends the command.
+    let start = move || spawn::spawn(&attempt, &target, &shared.options.pass_env).map(Running::new);
+    tokio::task::spawn_blocking(start)
         .await
         .unwrap_or_else(|error| Err(Failure::new(ReasonCode::Internal, error.to_string())))
 }

@@ -10,10 +10,14 @@ fn process(pid: i32, parent: i32, group: i32, session: i32, run: Option<&str>) -
 }
 
 fn members(processes: Vec<Process>, root: Option<ProcessId>) -> Vec<i32> {
+    members_after(processes, root, &Known::new())
+}
+
+fn members_after(processes: Vec<Process>, root: Option<ProcessId>, known: &Known) -> Vec<i32> {
     let processes = processes.into_iter().map(|process| (process.id.pid, process)).collect();
     let wanted = Wanted { root, mark: &|mark| mark.run_id == "a" };
     let mut pids: Vec<i32> =
-        Snapshot { processes }.members(&wanted).into_iter().map(|(id, _)| id.pid).collect();
+        Snapshot { processes }.members(&wanted, known).into_iter().map(|(id, _)| id.pid).collect();
     pids.sort_unstable();
     pids
 }
@@ -60,6 +64,20 @@ fn r39_the_dead_count_as_relatives_only() {
     zombie.zombie = true;
     let table = vec![zombie, process(500_101, ROOT.pid, 500_101, 500_101, None)];
     assert_eq!(members(table, Some(ROOT)), [500_101]);
+}
+
+#[test]
+fn r39_what_was_found_before_is_not_lost_when_its_parent_dies() {
+    let child = process(500_101, 1, 500_101, 500_101, None);
+    let grandchild = process(500_102, 500_101, 500_102, 500_102, None);
+    assert!(members(vec![child.clone(), grandchild.clone()], Some(ROOT)).is_empty());
+    let known = Known::from([(child.id, None)]);
+    let mut recycled = child.clone();
+    recycled.id.started += 1;
+    assert!(members_after(vec![recycled], Some(ROOT), &known).is_empty());
+    assert_eq!(members_after(vec![child, grandchild], Some(ROOT), &known), [500_101, 500_102]);
+    let left_in_session = process(500_103, 1, 500_103, 500_101, None);
+    assert_eq!(members_after(vec![left_in_session], Some(ROOT), &known), [500_103]);
 }
 
 #[test]
