@@ -1,5 +1,7 @@
 //! The suite, run against both engines.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::sync::Arc;
 
 use bellwether_store::conformance::{self, Opener};

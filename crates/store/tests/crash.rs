@@ -1,6 +1,8 @@
 //! R70, R111: kill -9 at random moments loses nothing that was acknowledged and leaves no batch
 //! in part. A real process writes; the test kills it and looks at what it finds.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod support;
 
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,7 @@
 //! What a disk can do to a store: a torn journal, damaged bytes, writes that fail.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod support;
 
 use std::fs::{self, File};
@@ -75,16 +77,38 @@ fn r70_garbage_behind_the_journal_is_cut_off() {
 }
 
 #[test]
-fn a_batch_with_damaged_bytes_is_reported_not_swallowed() {
+fn damage_in_the_middle_is_reported_and_nothing_is_changed() {
     let dir = tempfile::tempdir().unwrap();
-    let (len, _) = filled(dir.path());
-    let mut file = File::options().write(true).open(journal(dir.path())).unwrap();
-    file.seek(SeekFrom::Start(len / 2)).unwrap();
-    file.write_all(&[0x55; 8]).unwrap();
-    drop(file);
-    let error = DiskEngine::open(small(dir.path())).err().unwrap();
-    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
-    assert!(error.to_string().contains("restore it from a backup"), "{error}");
+    let (len, before_last) = filled(dir.path());
+    for at in [0, 1, 13, 40, len / 3, len / 2, before_last - 20, before_last - 8] {
+        let copy = tempfile::tempdir().unwrap();
+        copy_dir(dir.path(), copy.path());
+        overwrite(&journal(copy.path()), at, &[0xA5; 8]);
+        let error = DiskEngine::open(small(copy.path())).err().unwrap();
+        assert!(matches!(error, OpenError::Damaged { .. }), "at {at}: {error}");
+        assert!(error.to_string().contains("restore it from a backup"), "{error}");
+        assert_eq!(fs::metadata(journal(copy.path())).unwrap().len(), len, "left as it was");
+    }
+}
+
+#[test]
+fn r70_a_last_batch_with_holes_is_an_interrupted_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let (len, before_last) = filled(dir.path());
+    // The power went: some pages of the last write reached the disk, others did not.
+    for at in [before_last, before_last + 400, (before_last + len) / 2, len - 600] {
+        let copy = tempfile::tempdir().unwrap();
+        copy_dir(dir.path(), copy.path());
+        overwrite(&journal(copy.path()), at, &[0; 512]);
+        let expected = usize::try_from((BATCHES - 1) * ROWS).unwrap();
+        assert_eq!(rows_after_opening(copy.path()), expected, "a hole at {at}");
+    }
+}
+
+fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
+    let mut file = File::options().write(true).open(path).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.write_all(bytes).unwrap();
 }
 
 const FULL_DIR: &str = "STORE_FULL_DIR";

@@ -1,5 +1,7 @@
 //! The data directory: who may use it, and what is said when something is wrong with it.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod support;
 
 use std::fs;

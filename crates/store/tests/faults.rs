@@ -1,5 +1,7 @@
 //! The engine in memory misbehaves the way a test asks for, and in no other.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

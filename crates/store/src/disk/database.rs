@@ -35,6 +35,7 @@ impl Database {
     /// Opens the database, creating it if it is not there.
     pub(super) fn open(options: &DiskOptions) -> Result<Arc<Self>, OpenError> {
         let directory = Directory::prepare(&options.dir)?;
+        directory.check_journals()?;
         let path = directory.database();
         let fjall = fjall::Database::builder(&path)
             .cache_size(options.cache_bytes)
@@ -105,7 +106,10 @@ impl Database {
     /// The row lifts it again.
     pub(super) fn touch(&self, family: Family) -> Result<(), StoreError> {
         let keyspace = self.keyspace(family);
-        keyspace.insert(MARKER_KEY, []).map_err(write_error)?;
+        // Synced like any other write: at most one batch of the journal may ever be unsynced.
+        let mut batch = self.batch(1);
+        batch.insert(keyspace, MARKER_KEY, []);
+        batch.commit().map_err(write_error)?;
         self.rotate(family).map(drop)
     }
 

@@ -14,6 +14,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::journal::{self, Finding};
+
 const FORMAT_VERSION: &str = "1";
 const FORMAT_PREFIX: &str = "bellwether store ";
 
@@ -81,6 +83,21 @@ impl Directory {
     /// Where the database is.
     pub(super) fn database(&self) -> PathBuf {
         self.root.join("db")
+    }
+
+    /// Looks at the journals, which the storage library is about to recover from.
+    pub(super) fn check_journals(&self) -> Result<(), OpenError> {
+        match journal::check(&self.database()).map_err(|e| self.io_error(e))? {
+            Finding::Sound => Ok(()),
+            Finding::Cut { path, bytes } => {
+                tracing::warn!(
+                    journal = %path.display(), bytes,
+                    "cut off a write that was interrupted; it had not been acknowledged"
+                );
+                Ok(())
+            }
+            Finding::Damaged(reason) => Err(OpenError::Damaged { dir: self.root.clone(), reason }),
+        }
     }
 
     /// Says that the database now exists in full.

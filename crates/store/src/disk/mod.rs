@@ -17,6 +17,7 @@
 
 mod database;
 mod directory;
+mod journal;
 mod options;
 mod queue;
 mod shared;
