@@ -1,0 +1,175 @@
+//! Tokens, the audit log, workers and the node itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{Instant, Span};
+
+/// What a token allows. Each role includes those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// May look.
+    Viewer,
+    /// May also pause, resume, trigger, cancel and retry.
+    Operator,
+    /// May also create, change and delete jobs.
+    Editor,
+    /// May also manage tokens and read the audit log.
+    Admin,
+}
+
+impl Role {
+    /// The role's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Editor => "editor",
+            Role::Admin => "admin",
+        }
+    }
+
+    /// The role of a name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Role> {
+        [Role::Viewer, Role::Operator, Role::Editor, Role::Admin]
+            .into_iter()
+            .find(|role| role.name() == name)
+    }
+}
+
+/// A token to be made.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSpec {
+    /// Its name, for lists and the audit log.
+    #[schema(example = "deploy", min_length = 1, max_length = 64)]
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+    /// The one namespace it is good for; all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128)]
+    pub namespace: Option<String>,
+    /// How long it is good for; until it is revoked if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after: Option<Span>,
+}
+
+/// A token, without its secret.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Token {
+    /// Its name.
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+    /// The one namespace it is good for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// When it was made.
+    pub created_at: Instant,
+    /// By whom.
+    pub created_by: String,
+    /// When it stops being good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Instant>,
+}
+
+/// A new token with its secret, which is shown this once.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NewToken {
+    /// The token.
+    #[serde(flatten)]
+    pub token: Token,
+    /// The secret, to be sent as `Authorization: Bearer …`.
+    pub secret: String,
+}
+
+/// An entry of the audit log.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    /// When.
+    pub at: Instant,
+    /// Who: the name of a token, or `anonymous`.
+    pub actor: String,
+    /// What, as `noun.verb`.
+    #[schema(example = "job.create")]
+    pub action: String,
+    /// On what.
+    pub subject: String,
+    /// In which namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// More.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The jobs, if several were changed at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<String>,
+}
+
+/// A worker.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Worker {
+    /// Its name.
+    pub name: String,
+    /// `active` or `draining`.
+    pub state: String,
+    /// The queues it takes from; empty for all.
+    pub queues: Vec<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Attempts it runs now.
+    pub running: u64,
+    /// Attempts it can run at once, by kind of work.
+    pub slots: BTreeMap<String, u64>,
+    /// Its version.
+    pub version: String,
+}
+
+/// The node and its shards.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Cluster {
+    /// The store's id.
+    pub id: String,
+    /// The version of the program.
+    pub version: String,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The shards.
+    pub shards: Vec<ShardState>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Where it listens.
+    pub listen: String,
+    /// When it was started.
+    pub started_at: Instant,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+}
+
+/// A shard.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ShardState {
+    /// Its number.
+    pub shard: u16,
+    /// The node that leads it.
+    pub leader: String,
+    /// The term of that leader.
+    pub term: u64,
+    /// Open runs.
+    pub open_runs: u64,
+    /// Runs that wait for a worker.
+    pub ready_runs: u64,
+    /// Entries of the due index in memory.
+    pub wheel_entries: u64,
+}
