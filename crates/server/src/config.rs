@@ -1,0 +1,77 @@
+//! What a server can be told. The binary fills this from flags, environment and file.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bellwether_core::settings::Settings;
+
+/// The settings of one server process.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the HTTP API listens.
+    pub listen: SocketAddr,
+    /// Where everything is stored.
+    pub data_dir: PathBuf,
+    /// How many shards a new store gets. An existing store keeps its number; a different one here
+    /// is an error. `None` takes what is there, or 16.
+    pub shards: Option<u16>,
+    /// Certificate chain and private key (PEM) for TLS.
+    pub tls: Option<TlsFiles>,
+    /// Listen beyond loopback without TLS and tokens.
+    pub insecure: bool,
+    /// Ask for a token even on loopback.
+    pub require_token: bool,
+    /// Whether this process also runs work.
+    pub worker: bool,
+    /// The built-in worker's name; the host's name if `None`.
+    pub worker_name: Option<String>,
+    /// Queues the built-in worker takes from; empty for all.
+    pub worker_queues: Vec<String>,
+    /// How many commands the built-in worker runs at once.
+    pub worker_slots: usize,
+    /// How many requests it makes at once.
+    pub worker_http_slots: usize,
+    /// Bytes of output kept per attempt, half from the start and half from the end.
+    pub output_limit: usize,
+    /// An additional file of certificate authorities (PEM) for `http` targets.
+    pub http_ca_file: Option<PathBuf>,
+    /// How long a stop waits for running work before it is interrupted.
+    pub shutdown_grace: Duration,
+    /// Memory for the store's block cache, in bytes.
+    pub cache_bytes: u64,
+    /// What the rules depend on.
+    pub rules: Settings,
+}
+
+/// Where certificate and key are.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// Certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 2355)),
+            data_dir: PathBuf::from("bellwether-data"),
+            shards: None,
+            tls: None,
+            insecure: false,
+            require_token: false,
+            worker: true,
+            worker_name: None,
+            worker_queues: Vec::new(),
+            worker_slots: 64,
+            worker_http_slots: 256,
+            output_limit: 1024 * 1024,
+            http_ca_file: None,
+            shutdown_grace: Duration::from_secs(30),
+            cache_bytes: 256 * 1024 * 1024,
+            rules: Settings::default(),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! From the JSON of the API to stored definitions and back.
