@@ -7,9 +7,9 @@
 //! meta     shard 'term' | 'shard' | 'group' ns group | 'token' name
 //! due      shard time kind id [n]         value: the whole one-off job, or nothing
 //! index    shard id                       a one-off job in compact form → where it is
-//!          shard id n                     a run of a job in full form   → where it is filed
 //! job      shard id
-//! state    shard id
+//! state    shard id                       what changes about a job in full form
+//!          shard id n                     a run of it → where it is filed
 //! active   shard id n
 //! history  shard class time id n
 //! output   shard class time id n attempt sequence
@@ -276,13 +276,13 @@ pub fn job(id: JobId) -> Bytes {
     Key::of(id.shard()).id(id).done()
 }
 
-/// A run's record in `active` and, for jobs in full form, in `index`.
+/// A run's record in `active` and, for jobs in full form, where it is filed, in `state`.
 #[must_use]
 pub fn run(run: RunId) -> Bytes {
     Key::of(run.job.shard()).id(run.job).u32(run.n).done()
 }
 
-/// All runs of a job in `active` or `index`, or rows of `tick`; without the compact index row.
+/// All runs of a job in `active` or `state`, or rows of `tick`; without the job's own row.
 #[must_use]
 pub fn runs(id: JobId) -> (Bytes, Bytes) {
     let (from, to) = Key::of(id.shard()).id(id).range();
@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runs_of_a_job_leave_its_compact_row_out() {
+    fn the_runs_of_a_job_leave_its_own_row_out() {
         let id = JobId::new(Time(5), 3, 1);
         let (from, to) = runs(id);
         let row = job(id);

@@ -30,7 +30,7 @@ pub enum Family {
     Index = 2,
     /// Definitions of jobs that are more than a plain one-off.
     Job = 3,
-    /// What changes about such a job: counters, last outcome, cursor.
+    /// What changes about such a job: counters, last outcome, cursor; and where its runs are filed.
     State = 4,
     /// Runs that are open.
     Active = 5,

@@ -215,7 +215,7 @@ impl Turn<'_> {
             if id.n == 1 { self.read::<Filed>(Family::Index, &key::job(id.job))? } else { None };
         let filed = match compact {
             Some(filed) => filed,
-            None => match self.read::<Filed>(Family::Index, &key::run(id))? {
+            None => match self.read::<Filed>(Family::State, &key::run(id))? {
                 Some(filed) => filed,
                 None => return Ok(None),
             },

@@ -134,14 +134,14 @@ impl Turn<'_> {
             self.put_state(&job);
             self.delete_names(&job.definition.clone(), id)?;
         }
-        let runs = self.store.scan(Family::Index, &key::runs(id), STEP)?;
+        let runs = self.store.scan(Family::State, &key::runs(id), STEP)?;
         for (key, value) in &runs {
             let (_, n) = key::read_run(key)?;
             let filed: Filed = record::decode("index", value.clone())?;
             let run = RunId { job: id, n: n.unwrap_or(1) };
             let place = Place { class: filed.class as u16, time: Time(filed.time_ms), run };
             self.delete_ended(&place)?;
-            self.store.delete(Family::Index, key.clone());
+            self.store.delete(Family::State, key.clone());
         }
         let ticks = self.store.scan(Family::Tick, &key::runs(id), STEP)?;
         for (key, _) in &ticks {

@@ -72,7 +72,7 @@ impl Turn<'_> {
         let filed = Filed { time_ms: run.filed_ms, class: run.class };
         let run_id = RunId { job: job.id, n: run.n };
         self.store.delete(Family::Index, key::job(job.id));
-        self.store.put(Family::Index, key::run(run_id), record::encode(&filed));
+        self.store.put(Family::State, key::run(run_id), record::encode(&filed));
         self.put_job(job);
         self.put_state(job);
     }

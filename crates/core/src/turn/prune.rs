@@ -71,7 +71,7 @@ impl Turn<'_> {
                 self.delete_names(&definition, id.job)
             }
             None => {
-                self.store.delete(Family::Index, key::run(id));
+                self.store.delete(Family::State, key::run(id));
                 Ok(())
             }
         }
@@ -89,10 +89,10 @@ impl Turn<'_> {
                 break;
             }
             let id = RunId { job: job.id, n: oldest };
-            if let Some(filed) = self.read::<Filed>(Family::Index, &key::run(id))? {
+            if let Some(filed) = self.read::<Filed>(Family::State, &key::run(id))? {
                 let place = Place { class: filed.class as u16, time: Time(filed.time_ms), run: id };
                 self.delete_ended(&place)?;
-                self.store.delete(Family::Index, key::run(id));
+                self.store.delete(Family::State, key::run(id));
             }
             job.state.pruned_runs = oldest;
         }

@@ -73,7 +73,7 @@ impl Turn<'_> {
         let mut made = run::new(id.n, scheduled, self.now, class, cause);
         run::record(&mut made, run::event(self.now, EventKind::Queued));
         let filed = Filed { time_ms: self.now.0, class: u32::from(class) };
-        self.store.put(Family::Index, key::run(id), record::encode(&filed));
+        self.store.put(Family::State, key::run(id), record::encode(&filed));
         if wait_for_others && !job.state.open.is_empty() && job.definition.ordering_key.is_empty() {
             made.hold = Hold::Overlap as i32;
         } else if self.must_wait_for_order(&job.definition, scheduled, id)? {
