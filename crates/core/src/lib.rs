@@ -15,6 +15,7 @@ pub mod backoff;
 pub mod crontab;
 pub mod id;
 pub mod key;
+pub mod read;
 pub mod record;
 pub mod run;
 pub mod schedule;

@@ -51,7 +51,9 @@ use crate::record::{self, RunRow};
 use crate::time::Time;
 use crate::waist::{Family, Op, StoreError, View};
 
+pub use control::status_name;
 pub use input::*;
+pub(crate) use job::{identity, is_pruned};
 pub use load::load;
 pub use memory::*;
 pub use overlay::Overlay;
