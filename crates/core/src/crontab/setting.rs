@@ -9,6 +9,7 @@ pub(super) fn decode(line: &str) -> Option<(String, String)> {
     let line = line.trim_start();
     let (name, rest) = match unquote(line) {
         Some((name, rest)) => (name, rest.trim_start().strip_prefix('=')?),
+        None if line.starts_with(['"', '\'']) => return None,
         None => {
             let (name, rest) = line.split_once('=')?;
             (name.trim_end(), rest)
@@ -36,13 +37,16 @@ fn unquote(text: &str) -> Option<(&str, &str)> {
 
 /// Writes a setting so that [`decode`] gives it back; `None` if that is not possible.
 pub(super) fn encode(name: &str, value: &str) -> Option<String> {
-    let bare = !value.is_empty() && value.trim() == value && !value.starts_with(['"', '\'']);
-    let text = if bare {
-        format!("{name}={value}")
-    } else {
-        let quote = ['"', '\''].into_iter().find(|quote| !value.contains(*quote))?;
-        format!("{name}={quote}{value}{quote}")
+    let wanted = Some((name.to_owned(), value.to_owned()));
+    let writable = |line: &String| {
+        !line.contains(['\n', '\r', '\0']) && !line.starts_with('#') && decode(line) == wanted
     };
-    let one_line = !text.contains(['\n', '\r', '\0']) && !name.starts_with('#');
-    (one_line && decode(&text) == Some((name.to_owned(), value.to_owned()))).then_some(text)
+    // Bare if that works, else with the first kind of quotes that does.
+    let quoted = |text: &str| [text.to_owned(), format!("\"{text}\""), format!("'{text}'")];
+    let (names, values) = (quoted(name), quoted(value));
+    let mut lines = names.iter().flat_map(|name| {
+        let values = values.iter().filter(|value| !value.is_empty());
+        values.map(move |value| format!("{name}={value}"))
+    });
+    lines.find(writable)
 }

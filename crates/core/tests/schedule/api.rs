@@ -111,6 +111,18 @@ fn jitter_is_the_same_for_the_same_tick_and_spreads_over_others() {
 }
 
 #[test]
+fn hashed_minutes_spread_over_the_hour() {
+    let mut jobs_at = [0; 60];
+    for job in 0..6_000 {
+        let schedule = compile("H * * * *", &format!("id=default/job-{job}")).unwrap();
+        let tick = schedule.next_after(time("2026-01-01T00:59:59Z")).unwrap();
+        jobs_at[(tick.0 / 60_000 % 60) as usize] += 1;
+    }
+    // A hundred each, give or take five standard deviations.
+    assert!(jobs_at.iter().all(|jobs| (50..150).contains(jobs)), "{jobs_at:?}");
+}
+
+#[test]
 fn limits_are_said_in_the_error() {
     let rule = Rule::Cron("@daily".into());
     let spec = ScheduleSpec { any: vec![rule.clone(); RULES_MAX + 1], ..ScheduleSpec::default() };

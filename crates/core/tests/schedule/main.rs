@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
 mod api;
+mod croner;
 mod fixtures;
 mod oracle;
 mod properties;
