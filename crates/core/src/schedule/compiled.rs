@@ -12,7 +12,8 @@ use super::spec::ScheduleSpec;
 use super::zone::Zone;
 use crate::time::{TIME_MAX, Time};
 
-/// How many excepted ticks a search passes before it gives up.
+/// How many excepted ticks, or runs of them, a search passes before it gives up. Enough for years of
+/// office hours; too few only for exceptions that alternate second by second or minute by minute.
 const EXCLUDED_MAX: usize = 20_000;
 
 /// A schedule that has been checked and answers when it is due. Cheap to clone.

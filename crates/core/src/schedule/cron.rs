@@ -96,18 +96,25 @@ impl Pattern {
             && self.day_matches(date)
     }
 
-    /// For a wall time that is covered: a later one up to which all are covered too. Whole days
-    /// and hours are passed at once.
+    /// For a wall time that is covered: a later one up to which all are covered too. Runs of
+    /// seconds, minutes, hours and days are passed at once, so that a search can skip a blackout.
     pub(super) fn covered_until(&self, wall: Wall) -> Wall {
         const DAYS_AT_ONCE: usize = 400;
+        // The end of the run of set bits in which the unit of `unit_s` seconds lies.
+        let run_end = |mask: u64, unit_s: i64, count: i64| {
+            let units = wall.0.div_euclid(unit_s);
+            let in_cycle = units.rem_euclid(count);
+            let end = next_bit(!mask, in_cycle as u32).map_or(count, i64::from).min(count);
+            Wall((units - in_cycle + end) * unit_s)
+        };
         if self.fields.count > 5 && self.seconds != ALL_MINUTES {
-            return Wall(wall.0 + 1);
+            return run_end(self.seconds, 1, 60);
         }
         if self.minutes != ALL_MINUTES {
-            return wall.next_multiple(60);
+            return run_end(self.minutes, 60, 60);
         }
         if self.hours != ALL_HOURS {
-            return wall.next_multiple(3_600);
+            return run_end(self.hours, 3_600, 24);
         }
         let mut end = wall.next_multiple(DAY_S);
         for _ in 0..DAYS_AT_ONCE {

@@ -29,7 +29,7 @@ impl Wall {
         Some((date, second_of_day))
     }
 
-    /// The first second of the next unit (minute, hour or day) of so many seconds.
+    /// The first second of the next unit of so many seconds.
     pub(super) fn next_multiple(self, unit_s: i64) -> Wall {
         Wall((self.0.div_euclid(unit_s) + 1) * unit_s)
     }

@@ -58,7 +58,8 @@ impl Case {
         }
     }
 
-    fn matches(&self, wall: DateTime) -> bool {
+    /// Whether a wall-clock time matches all fields.
+    pub fn matches(&self, wall: DateTime) -> bool {
         let has =
             |field: &Field, value: i8| field.values.contains(&u32::from(value.unsigned_abs()));
         let second = match &self.second {

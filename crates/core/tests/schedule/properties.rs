@@ -196,6 +196,37 @@ proptest! {
     }
 
     #[test]
+    fn r9_exceptions_remove_exactly_what_they_match(
+        mut except in vec(case(false), 1..3), zone in 0..ZONES.len(), at in 0.0..1.0,
+    ) {
+        // One setting holds for all rules of a schedule.
+        except.iter_mut().for_each(|case| case.day_match = DayMatch::Either);
+        let (name, first, last) = ZONES[zone];
+        let zone = TimeZoneDatabase::bundled().get(name).unwrap();
+        let from = change(&zone, (first, last), at).as_second() - 30 * 3_600;
+        let spec = ScheduleSpec {
+            any: vec![Rule::Cron("*/7 * * * *".into())],
+            except: except.iter().map(|case| Rule::Cron(case.expression())).collect(),
+            timezone: name.into(),
+            ..ScheduleSpec::default()
+        };
+        let Ok(schedule) = Schedule::compile(&spec, "id", Time(from * 1_000)) else { return Ok(()) };
+        let mut expected = Vec::new();
+        for minute in 0..60 * 60 {
+            let instant = Timestamp::from_second(from + minute * 60).unwrap();
+            let wall = zone.to_datetime(instant);
+            if wall.minute() % 7 == 0 && !except.iter().any(|case| case.matches(wall)) {
+                expected.push(Time(instant.as_millisecond()));
+            }
+        }
+        let end = Time((from + 60 * 60 * 60) * 1_000);
+        let mut found = schedule.times(Time(from * 1_000 - 1), expected.len() + 1);
+        found.retain(|tick| *tick < end);
+        let differ = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+        prop_assert!(found == expected, "first difference: {differ:?}");
+    }
+
+    #[test]
     fn r6_a_grid_stays_on_its_phase(
         period_ms in 1_000u64..10_000_000, anchor in 0i64..4_000_000_000_000, t in 0i64..4_000_000_000_000,
         limit in 0u32..50,
