@@ -55,6 +55,9 @@ impl Settings {
                 "--shards" => settings.shards = value.parse()?,
                 "--inflight" => settings.inflight = value.parse()?,
                 "--threads" => settings.options.threads = value.parse()?,
+                "--memtable-mib" => {
+                    settings.options.memtable_bytes_max = value.parse::<u64>()? << 20;
+                }
                 "--cache-mib" => settings.options.cache_bytes = value.parse::<u64>()? << 20,
                 "--journal-mib" => settings.options.journal_bytes = value.parse::<u64>()? << 20,
                 "--lag-mib" => settings.options.journal_lag_bytes = value.parse::<u64>()? << 20,
@@ -263,12 +266,14 @@ struct Rounds {
     open: Vec<Receiver<bool>>,
     waiting: VecDeque<(Instant, Vec<Receiver<bool>>)>,
     micros: Histogram<u64>,
+    cpu_ms_before: u64,
 }
 
 impl Rounds {
     fn new() -> Self {
         let micros = Histogram::new(3).expect("three digits are allowed");
-        Self { open: Vec::new(), waiting: VecDeque::new(), micros }
+        let cpu_ms_before = process_usage().0;
+        Self { open: Vec::new(), waiting: VecDeque::new(), micros, cpu_ms_before }
     }
 
     fn submit(&mut self, engine: &DiskEngine, actor: &Actor, ops: Vec<Op>) {
@@ -301,10 +306,13 @@ impl Rounds {
 
     fn print(&self, what: &str, count: u64, elapsed: Duration) {
         let ms = |q: f64| self.micros.value_at_quantile(q) as f64 / 1e3;
+        let cpu_ms = process_usage().0 - self.cpu_ms_before;
         println!(
-            "{what}: {:.0}/s ({count} in {:.1} s); a commit takes {:.1} ms at the median, {:.1} ms at p99, {:.1} ms at most",
+            "{what}: {:.0}/s ({count} in {:.1} s, {:.1} us of CPU each); \
+             a commit takes {:.1} ms at the median, {:.1} ms at p99, {:.1} ms at most",
             count as f64 / elapsed.as_secs_f64(),
             elapsed.as_secs_f64(),
+            cpu_ms as f64 * 1e3 / count.max(1) as f64,
             ms(0.5),
             ms(0.99),
             ms(1.0),

@@ -51,7 +51,7 @@ impl DiskOptions {
             dir: dir.into(),
             cache_bytes: 256 * MIB,
             journal_bytes: 256 * MIB,
-            memtable_bytes_max: 32 * MIB,
+            memtable_bytes_max: 16 * MIB,
             threads: 2,
             commit_ops_max: 16_384,
             commit_bytes_max: 8 << 20,
@@ -75,7 +75,7 @@ struct Layout {
 fn layout(family: Family) -> Layout {
     let (memtable_mib, block_kib, table_mib, reads_hit) = match family {
         // Written by every launch and every completion.
-        Family::Due | Family::Index | Family::Active | Family::History => (32, 4, 64, true),
+        Family::Due | Family::Index | Family::Active | Family::History => (16, 4, 64, true),
         // Looked up by callers' keys that are often not there.
         Family::Meta | Family::Job | Family::State | Family::Key | Family::Tag => {
             (16, 4, 64, false)

@@ -50,9 +50,16 @@ impl Reply {
     }
 }
 
+/// A key and its new value, or none if it is deleted.
+struct Change {
+    family: Family,
+    key: Bytes,
+    value: Option<Bytes>,
+}
+
 /// What becomes durable together.
 struct Commit {
-    batch: OwnedWriteBatch,
+    rows: Vec<Change>,
     replies: Vec<Reply>,
     drops: Vec<Task>,
     batches: u64,
@@ -96,7 +103,7 @@ impl Writer {
     /// Checks terms and builds one write batch of everything that passes.
     fn gather(&mut self, requests: Vec<Request>) -> Result<Commit, StoreError> {
         let mut commit = Commit {
-            batch: self.shared.database.batch(requests.len() * 4),
+            rows: Vec::new(),
             replies: Vec::with_capacity(requests.len()),
             drops: Vec::new(),
             batches: 0,
@@ -136,7 +143,7 @@ impl Writer {
         if verdict.is_ok() {
             commit.batches += 1;
             commit.bytes += batch_bytes(&batch) as u64;
-            self.add_ops(commit, batch.ops);
+            Self::add_ops(commit, batch.ops);
         } else {
             commit.fenced += 1;
         }
@@ -144,18 +151,18 @@ impl Writer {
         Ok(())
     }
 
-    fn add_ops(&self, commit: &mut Commit, ops: Vec<Op>) {
-        let database = &self.shared.database;
+    fn add_ops(commit: &mut Commit, ops: Vec<Op>) {
+        commit.rows.reserve(ops.len());
         for op in ops {
-            match op {
-                Op::Put { family, key, value } => {
-                    commit.batch.insert(database.keyspace(family), key, value);
-                }
-                Op::Delete { family, key } => commit.batch.remove(database.keyspace(family), key),
+            let (family, key, value) = match op {
+                Op::Put { family, key, value } => (family, key, Some(value)),
+                Op::Delete { family, key } => (family, key, None),
                 Op::DropRange { family, from, to } => {
                     commit.drops.push(Task::DropRange { family, from, to });
+                    continue;
                 }
-            }
+            };
+            commit.rows.push(Change { family, key, value });
         }
     }
 
@@ -172,9 +179,11 @@ impl Writer {
                 return Err(error);
             }
         };
-        let meta = self.shared.database.keyspace(Family::Meta);
-        let value: Bytes = encode_term(term);
-        commit.batch.insert(meta, meta_term_key(shard), value);
+        commit.rows.push(Change {
+            family: Family::Meta,
+            key: meta_term_key(shard),
+            value: Some(encode_term(term)),
+        });
         commit.replies.push(Reply::Acquire(sender, term));
         self.terms.insert(shard, term);
         Ok(())
@@ -192,17 +201,39 @@ impl Writer {
         Ok(term)
     }
 
+    /// Puts rows into the order of their keys, which the memtables take in much faster, and leaves
+    /// out what a later write to the same key makes void. The sort is stable, so the later write
+    /// stays the later one.
+    fn write_batch(&self, mut rows: Vec<Change>) -> OwnedWriteBatch {
+        rows.sort_by(|a, b| (a.family, &a.key).cmp(&(b.family, &b.key)));
+        let mut batch = self.shared.database.batch(rows.len());
+        let mut rows = rows.into_iter().peekable();
+        while let Some(Change { family, key, value }) = rows.next() {
+            let next = rows.peek();
+            if next.is_some_and(|next| next.family == family && next.key == key) {
+                continue;
+            }
+            let keyspace = self.shared.database.keyspace(family);
+            match value {
+                Some(value) => batch.insert(keyspace, key, value),
+                None => batch.remove(keyspace, key),
+            }
+        }
+        batch
+    }
+
     fn write(&mut self, commit: Commit) -> Result<(), StoreError> {
         let shared = &self.shared;
-        let ops = commit.batch.len() as u64;
+        let ops = commit.rows.len() as u64;
         // Kept where the watchdog finds them, should this commit never come back.
         *shared.in_flight.lock() = commit.replies;
         let result = if ops == 0 {
             Ok(())
         } else {
+            let batch = self.write_batch(commit.rows);
             let started = Instant::now();
             shared.counters.commit_begins(ops, commit.bytes);
-            let result = commit.batch.commit().map_err(write_error);
+            let result = batch.commit().map_err(write_error);
             shared.counters.commit_ends(started.elapsed());
             result
         };
