@@ -117,7 +117,8 @@ impl Agenda {
     /// # Errors
     /// When the store cannot be read.
     pub fn load(&mut self, view: &dyn View, now: Time) -> Result<(), StoreError> {
-        let horizon = now.plus_ms(HORIZON_MS);
+        // Up to and including the horizon: what wakes the shard must also be read.
+        let horizon = now.plus_ms(HORIZON_MS + 1);
         let (horizon_key, end) = key::due_range(self.shard, horizon, TIME_MAX.plus_ms(1));
         while self.bound < horizon_key && self.wheel.len() < self.entries_max {
             let mut read = 0;

@@ -4,7 +4,7 @@
 //! Texts of variable length carry their length in front, so that one is never a prefix of another.
 //!
 //! ```text
-//! meta     shard 'term' | 'shard' | 'group' ns group | 'token' name
+//! meta     shard 'term' | 'shard' | 'store' | 'group' ns group | 'token' name
 //! due      shard time kind id [n]         value: the whole one-off job, or nothing
 //! index    shard id                       a one-off job in compact form → where it is
 //! job      shard id
@@ -225,6 +225,12 @@ pub fn shard_row(shard: Shard) -> Bytes {
     Key::of(shard).raw(b"shard").done()
 }
 
+/// The store's own record, in shard 0.
+#[must_use]
+pub fn store_row() -> Bytes {
+    Key::of(0).raw(b"store").done()
+}
+
 /// A group's switches.
 #[must_use]
 pub fn group(shard: Shard, namespace: &str, group: &str) -> Bytes {
@@ -374,6 +380,16 @@ impl Place {
         let n = reader.u32()?;
         Ok(Place { class, time, run: RunId { job, n } })
     }
+}
+
+/// Reads the attempt and the number of a chunk from a key of `output`.
+///
+/// # Errors
+/// If it is none.
+pub fn read_output(key: &[u8]) -> Result<(u32, u32), StoreError> {
+    let tail = key.len().saturating_sub(8);
+    let mut reader = Reader(key.get(tail..).unwrap_or_default());
+    Ok((reader.u32()?, reader.u32()?))
 }
 
 /// The part of `history` or `output` of a class in `from <= time < to`.
@@ -616,6 +632,7 @@ mod tests {
         }
         let place = Place { class: 168, time: Time(44), run: run_id };
         assert_eq!(Place::read(&place.history()).unwrap(), place);
+        assert_eq!(read_output(&place.output(2, 9)).unwrap(), (2, 9));
         assert_eq!(read_run(&run(run_id)).unwrap(), (job, Some(12)));
         assert_eq!(read_run(&super::job(job)).unwrap(), (job, None));
         assert_eq!(read_tick(&tick(job, Time(8), 0)).unwrap(), Time(8));

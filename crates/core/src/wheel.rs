@@ -24,6 +24,8 @@ pub struct Wheel<T> {
     levels: Vec<Level<T>>,
     /// Entries that were in the past when they were added.
     late: Vec<(Time, T)>,
+    /// The earliest of these.
+    late_first: Time,
     /// Entries beyond the highest level.
     far: Vec<(Time, T)>,
     len: usize,
@@ -44,6 +46,7 @@ impl<T> Wheel<T> {
             present_ms: to_ms(present),
             levels: (0..LEVELS).map(|_| level()).collect(),
             late: Vec::new(),
+            late_first: Time(i64::MAX),
             far: Vec::new(),
             len: 0,
         }
@@ -70,6 +73,7 @@ impl<T> Wheel<T> {
     fn place(&mut self, time: Time, entry: T) {
         let ms = to_ms(time);
         if ms <= self.present_ms {
+            self.late_first = self.late_first.min(time);
             self.late.push((time, entry));
             return;
         }
@@ -91,7 +95,7 @@ impl<T> Wheel<T> {
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         if !self.late.is_empty() {
-            return Some(to_time(self.present_ms));
+            return Some(self.late_first);
         }
         self.next_slot().map(|(_, _, ms)| to_time(ms))
     }
@@ -118,7 +122,7 @@ impl<T> Wheel<T> {
     pub fn advance(&mut self, now: Time, out: &mut Vec<(Time, T)>) {
         let now_ms = to_ms(now);
         let before = out.len();
-        out.append(&mut self.late);
+        self.hand_out_late(now, out);
         while let Some((level, slot, begins_ms)) = self.next_slot() {
             if begins_ms > now_ms {
                 break;
@@ -136,16 +140,30 @@ impl<T> Wheel<T> {
                 for (time, entry) in entries {
                     self.place(time, entry);
                 }
-                out.append(&mut self.late);
+                self.hand_out_late(now, out);
             }
         }
         self.present_ms = self.present_ms.max(now_ms);
         self.len -= out.len() - before;
     }
 
+    /// Hands out entries of the past. If the clock went back, some of them are in its future.
+    fn hand_out_late(&mut self, now: Time, out: &mut Vec<(Time, T)>) {
+        self.late_first = Time(i64::MAX);
+        for (time, entry) in std::mem::take(&mut self.late) {
+            if time <= now {
+                out.push((time, entry));
+            } else {
+                self.late_first = self.late_first.min(time);
+                self.late.push((time, entry));
+            }
+        }
+    }
+
     /// Takes all entries out, in no order.
     pub fn drain(&mut self) -> Vec<(Time, T)> {
         let mut all = std::mem::take(&mut self.late);
+        self.late_first = Time(i64::MAX);
         all.append(&mut self.far);
         for level in &mut self.levels {
             level.occupied = 0;
@@ -206,6 +224,18 @@ mod tests {
                 prop_assert_eq!(wheel.next().is_none(), earliest.is_none());
             }
         }
+    }
+
+    #[test]
+    fn an_entry_in_the_past_is_known_by_its_own_time() {
+        let mut wheel = Wheel::new(Time(1_000));
+        wheel.insert(Time(700), 1);
+        wheel.insert(Time(900), 2);
+        assert_eq!(wheel.next(), Some(Time(700)), "never later than the earliest entry");
+        let mut out = Vec::new();
+        wheel.advance(Time(800), &mut out);
+        assert_eq!(out, [(Time(700), 1)], "not early, though the clock went back");
+        assert_eq!((wheel.next(), wheel.len()), (Some(Time(900)), 1));
     }
 
     #[test]

@@ -291,3 +291,17 @@ pub struct TokenRow {
     #[prost(int64, optional, tag = "7")]
     pub expires_ms: Option<i64>,
 }
+
+/// What a store says about itself, once, in shard 0.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct StoreRow {
+    /// A random id, by which a store recognises its own processes.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// How many shards it has. Never changes.
+    #[prost(uint32, tag = "2")]
+    pub shards: u32,
+    /// When it was made.
+    #[prost(int64, tag = "3")]
+    pub created_ms: i64,
+}

@@ -1,5 +1,6 @@
 //! Promising runs to workers. A run is handed over only after its claim has been committed (R91).
 
+use super::due::can_expire;
 use super::{Assignment, Effect, Lane, Turn, namespace_name};
 use crate::id::RunId;
 use crate::record::{Cause, Definition, Event, EventKind, Hold, Run, RunStatus};
@@ -19,13 +20,13 @@ impl Turn<'_> {
             let Some(id) = self.memory.ready.pop(lane) else {
                 break;
             };
-            claimed += usize::from(self.claim_one(id, worker)?);
+            claimed += usize::from(self.claim_one(lane, id, worker)?);
         }
         Ok(claimed)
     }
 
     /// Whether the run could be claimed. Those that may not run now leave the lane.
-    fn claim_one(&mut self, id: RunId, worker: &str) -> Result<bool, StoreError> {
+    fn claim_one(&mut self, lane: &Lane, id: RunId, worker: &str) -> Result<bool, StoreError> {
         let Some((row, mut run)) = self.take_open(id)? else {
             return Ok(false);
         };
@@ -39,11 +40,15 @@ impl Turn<'_> {
             self.close(id, row, run, last)?;
             return Ok(false);
         };
+        if Lane::of(&definition) != *lane {
+            // The job was edited since: its runs are another queue's now.
+            self.memory.ready.add(&definition, Time(run.scheduled_ms), id);
+            self.keep_open(id, row, run);
+            return Ok(false);
+        }
         let expires_ms = definition.expires_after_ms;
-        if expires_ms > 0
-            && run.attempt == 0
-            && self.now.since_ms(Time(run.scheduled_ms)) > expires_ms
-        {
+        let late_ms = self.now.since_ms(Time(run.scheduled_ms));
+        if expires_ms > 0 && can_expire(&run) && late_ms > expires_ms {
             self.expire(id, row, run)?;
             return Ok(false);
         }
@@ -96,7 +101,12 @@ impl Turn<'_> {
     /// Lets runs wait for a worker again that had been put out of the way.
     pub(super) fn unpark(&mut self, runs: Option<Vec<RunId>>) -> Result<(), StoreError> {
         for id in runs.into_iter().flatten() {
-            self.release(id)?;
+            let Some(row) = self.peek_open(id)? else { continue };
+            let waits = |run: &Run| run.status() == RunStatus::Queued && run.hold() == Hold::None;
+            let scheduled = row.run.as_ref().filter(|run| waits(run)).map(|run| run.scheduled_ms);
+            if let (Some(ms), Some(definition)) = (scheduled, self.definition_of(id, &row)?) {
+                self.memory.ready.add(&definition, Time(ms), id);
+            }
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! How runs end: filed in history, their job brought up to date, whoever waited released.
 
-use super::job::FullJob;
+use super::job::{FullJob, is_pruned};
 use super::{Turn, namespace_name};
 use crate::id::RunId;
 use crate::key::{self, DueKey, DueKind, Place};
@@ -10,6 +10,9 @@ use crate::settings::class_age_ms;
 use crate::time::Time;
 use crate::waist::{Family, StoreError};
 use bytes::Bytes;
+
+/// The most chunks of output of a run that are looked at.
+const OUTPUTS_MAX: usize = 10_000;
 
 /// The place of a run in history.
 pub(crate) fn place_of(id: RunId, run: &Run) -> Place {
@@ -42,7 +45,7 @@ impl Turn<'_> {
         if run.forget {
             self.forget(id, &row, &run)?;
         } else {
-            self.file(id, RunRow { run: Some(run.clone()), job: row.job });
+            self.file(id, RunRow { run: Some(run.clone()), job: row.job })?;
         }
         match definition {
             Some(definition) if full => {
@@ -54,20 +57,44 @@ impl Turn<'_> {
     }
 
     /// Files an ended run in history.
-    pub(super) fn file(&mut self, id: RunId, row: RunRow) {
-        let Some(run) = &row.run else { return };
+    pub(super) fn file(&mut self, id: RunId, mut row: RunRow) -> Result<(), StoreError> {
+        let compact = row.job.is_some();
+        let Some(run) = &mut row.run else { return Ok(()) };
+        if is_pruned(&self.memory.row, &place_of(id, run)) {
+            self.file_anew(id, run, compact)?;
+        }
         let place = place_of(id, run);
         if matches!(run.status(), RunStatus::Failed | RunStatus::Lost) {
             let filed = Filed { time_ms: run.filed_ms, class: run.class };
             self.store.put(Family::Dead, key::dead(place.time, id), record::encode(&filed));
         }
         self.store.put(Family::History, place.history(), record::encode(&row));
+        Ok(())
+    }
+
+    /// Moves a run that was open for so long that its place in history has been pruned.
+    fn file_anew(&mut self, id: RunId, run: &mut Run, compact: bool) -> Result<(), StoreError> {
+        let before = place_of(id, run);
+        run.filed_ms = self.now.0;
+        let after = place_of(id, run);
+        for (key, value) in self.store.scan(Family::Output, &before.all_outputs(), OUTPUTS_MAX)? {
+            let (attempt, sequence) = key::read_output(&key)?;
+            self.store.delete(Family::Output, key);
+            self.store.put(Family::Output, after.output(attempt, sequence), value);
+        }
+        let (family, key) = match compact {
+            true => (Family::Index, key::job(id.job)),
+            false => (Family::State, key::run(id)),
+        };
+        let filed = Filed { time_ms: run.filed_ms, class: run.class };
+        self.store.put(family, key, record::encode(&filed));
+        Ok(())
     }
 
     /// Removes what is stored of an ended run of a deleted one-off job.
     fn forget(&mut self, id: RunId, row: &RunRow, run: &Run) -> Result<(), StoreError> {
         let place = place_of(id, run);
-        for (key, _) in self.store.scan(Family::Output, &place.all_outputs(), 10_000)? {
+        for (key, _) in self.store.scan(Family::Output, &place.all_outputs(), OUTPUTS_MAX)? {
             self.store.delete(Family::Output, key);
         }
         if row.job.is_some() {
@@ -107,7 +134,7 @@ impl Turn<'_> {
         }
         if !job.state.deleted {
             self.plan_after_finish(&mut job, run)?;
-            self.plan_sweep_of_one_off(&mut job)?;
+            self.plan_sweep_of_one_off(&job)?;
             self.prune_runs(&mut job)?;
         }
         self.put_state(&job);
@@ -133,7 +160,7 @@ impl Turn<'_> {
 
     /// A one-off job in full form goes the way of the compact ones: once its history is due to be
     /// pruned, so is the job.
-    fn plan_sweep_of_one_off(&mut self, job: &mut FullJob) -> Result<(), StoreError> {
+    pub(super) fn plan_sweep_of_one_off(&mut self, job: &FullJob) -> Result<(), StoreError> {
         let schedule = self.schedule_of(job)?;
         if !job.state.ended || !job.state.open.is_empty() || schedule.is_once().is_none() {
             return Ok(());

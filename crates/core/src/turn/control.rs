@@ -6,7 +6,8 @@ use super::{Effect, Halt, Rejection, RejectionKind, Reply, Turn, namespace_name}
 use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place};
 use crate::record::{
-    Cause, Definition, EventKind, Filed, Hold, Mark, OneOff, Run, RunRow, RunStatus, Tick, TickFate,
+    self, Cause, Definition, EventKind, Filed, Hold, Mark, OneOff, Run, RunRow, RunStatus, Tick,
+    TickFate,
 };
 use crate::run;
 use crate::time::Time;
@@ -50,14 +51,13 @@ impl Turn<'_> {
         let schedule = self.schedule_of(job)?;
         let next = job.state.next_ms.map(Time);
         if job.state.held {
-            job.state.held = false;
             self.plan_tick(job, next, &schedule);
         } else if was_paused && let Some(tick) = next {
-            if schedule.is_once().is_some() || tick > self.now {
-                self.plan_tick(job, next, &schedule);
-            } else {
+            let passed = tick <= self.now;
+            if passed && schedule.is_once().is_none() {
                 self.skip_until_now(job, &schedule, tick, "paused");
-                let next = schedule.next_after(self.now);
+            } else {
+                job.state.held = passed;
                 self.plan_tick(job, next, &schedule);
             }
         }
@@ -104,7 +104,7 @@ impl Turn<'_> {
         let schedule = self.schedule_of(&job)?;
         if schedule.is_once().is_some() && !job.state.ended {
             // A one-off fires once: the trigger was it.
-            job.state.held = false;
+            self.let_go(&mut job);
             self.plan_tick(&mut job, None, &schedule);
         }
         self.put_state(&job);
@@ -124,9 +124,9 @@ impl Turn<'_> {
     ) -> Result<Reply, Halt> {
         self.unplan(entry);
         let id = RunId { job: entry.job, n: 1 };
-        let definition: Definition =
-            crate::record::decode("definition", one_off.definition.clone())?;
-        let mut made = run::new(1, self.now, entry.time, one_off.class as u16, Cause::Trigger);
+        let definition: Definition = record::decode("definition", one_off.definition.clone())?;
+        let filed = self.file_early(entry, &one_off);
+        let mut made = run::new(1, self.now, filed, one_off.class as u16, Cause::Trigger);
         run::record(&mut made, run::event(self.now, EventKind::Queued));
         self.open_up(id, &definition, RunRow { run: None, job: Some(one_off) }, made);
         let namespace = namespace_name(&definition);
@@ -137,17 +137,26 @@ impl Turn<'_> {
     pub(super) fn cancel(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
         if self.peek_open(id)?.is_some() {
             self.cancel_open(id, "asked", &format!("canceled by {actor}"))?;
-        } else if let Some((entry, one_off)) = self.waiting_one_off(id)? {
-            self.cancel_waiting(entry, one_off, actor)?;
         } else {
-            self.give_up(id, actor)?;
+            match self.find(id.job)? {
+                Found::Compact(compact) => match *compact {
+                    Compact::Waiting(entry, one_off) if id.n == 1 => {
+                        self.cancel_waiting(entry, one_off, actor)?;
+                    }
+                    _ => self.give_up(id, actor)?,
+                },
+                Found::Full(job) if self.is_yet_to_come(&job, id)? => {
+                    self.cancel_planned(*job, actor)?;
+                }
+                _ => self.give_up(id, actor)?,
+            }
         }
         self.note_run(actor, "run.cancel", id);
         Ok(Reply::Run(id))
     }
 
     fn note_run(&mut self, actor: &str, action: &str, id: RunId) {
-        self.note(crate::record::Audit {
+        self.note(record::Audit {
             actor: actor.to_owned(),
             action: action.to_owned(),
             subject: id.to_string(),
@@ -155,29 +164,66 @@ impl Turn<'_> {
         });
     }
 
-    fn waiting_one_off(&self, id: RunId) -> Result<Option<(DueKey, OneOff)>, StoreError> {
-        if id.n != 1 {
-            return Ok(None);
-        }
-        Ok(match self.find(id.job)? {
-            Found::Compact(compact) => match *compact {
-                Compact::Waiting(entry, one_off) => Some((entry, one_off)),
-                _ => None,
-            },
-            _ => None,
-        })
+    /// Whether a run is the one that a one-off job in full form has yet to make.
+    fn is_yet_to_come(&mut self, job: &FullJob, id: RunId) -> Result<bool, StoreError> {
+        let next = !job.state.ended && id.n == job.state.runs + 1;
+        Ok(next && self.schedule_of(job)?.is_once().is_some())
     }
 
-    fn cancel_waiting(&mut self, entry: DueKey, one_off: OneOff, actor: &str) -> Result<(), Halt> {
+    fn cancel_waiting(
+        &mut self,
+        entry: DueKey,
+        one_off: OneOff,
+        actor: &str,
+    ) -> Result<(), StoreError> {
         self.unplan(entry);
         let id = RunId { job: entry.job, n: 1 };
+        let filed = self.file_early(entry, &one_off);
         let scheduled = Time(one_off.scheduled_ms);
-        let mut made = run::new(1, scheduled, entry.time, one_off.class as u16, Cause::Schedule);
+        let made = run::new(1, scheduled, filed, one_off.class as u16, Cause::Schedule);
+        self.file_canceled(id, made, Some(one_off), actor)
+    }
+
+    /// The same for a one-off job in full form.
+    fn cancel_planned(&mut self, mut job: FullJob, actor: &str) -> Result<(), StoreError> {
+        job.state.runs += 1;
+        let id = RunId { job: job.id, n: job.state.runs };
+        let scheduled = job.state.next_ms.map_or(self.now, Time);
+        let class = self.class_for(&job.definition);
+        let made = run::new(id.n, scheduled, self.now, class, Cause::Schedule);
+        let filed = Filed { time_ms: self.now.0, class: u32::from(class) };
+        self.store.put(Family::State, key::run(id), record::encode(&filed));
+        self.file_canceled(id, made, None, actor)?;
+        self.let_go(&mut job);
+        let schedule = self.schedule_of(&job)?;
+        self.plan_tick(&mut job, None, &schedule);
+        self.plan_sweep_of_one_off(&job)?;
+        self.put_state(&job);
+        Ok(())
+    }
+
+    fn file_canceled(
+        &mut self,
+        id: RunId,
+        mut made: Run,
+        job: Option<OneOff>,
+        actor: &str,
+    ) -> Result<(), StoreError> {
         let detail = format!("canceled by {actor} before it was due");
         run::record(&mut made, run::event_because(self.now, EventKind::Canceled, "asked", &detail));
         self.memory.tally.canceled += 1;
-        self.file(id, RunRow { run: Some(made), job: Some(one_off) });
-        Ok(())
+        self.file(id, RunRow { run: Some(made), job })
+    }
+
+    /// Where to file a waiting one-off that ends before its time: not in the future, where it
+    /// would be kept for much longer than it should be.
+    fn file_early(&mut self, entry: DueKey, one_off: &OneOff) -> Time {
+        if entry.time <= self.now {
+            return entry.time;
+        }
+        let filed = Filed { time_ms: self.now.0, class: one_off.class };
+        self.store.put(Family::Index, key::job(entry.job), record::encode(&filed));
+        self.now
     }
 
     /// Cancels an open run: at once if no worker has it, else as soon as the worker has stopped.
@@ -233,7 +279,7 @@ impl Turn<'_> {
     /// Gives a run up that has ended badly and stands in the way of its ordering key.
     fn give_up(&mut self, id: RunId, actor: &str) -> Result<(), Halt> {
         let Some((place, row, mut run)) = self.ended(id)? else {
-            return Err(Rejection::no_run().into());
+            return self.give_up_pruned(id);
         };
         let definition = self.definition_of(id, &row)?;
         let blocking = match &definition {
@@ -253,9 +299,32 @@ impl Turn<'_> {
         run::record(&mut run, run::event_because(self.now, EventKind::Canceled, "asked", &detail));
         self.store.delete(Family::Dead, key::dead(place.time, id));
         let scheduled = Time(run.scheduled_ms);
-        self.file(id, RunRow { run: Some(run), ..row });
+        self.file(id, RunRow { run: Some(run), ..row })?;
         self.leave_order(&definition, scheduled, id, RunStatus::Canceled)?;
         Ok(())
+    }
+
+    /// The same for a run whose history has been pruned: it must not block its key for ever.
+    fn give_up_pruned(&mut self, id: RunId) -> Result<(), Halt> {
+        let job = self.full(id.job)?.ok_or_else(Rejection::no_run)?;
+        let ordered = !job.definition.ordering_key.is_empty();
+        if !ordered || self.current_of(&job.definition)? != Some(id) {
+            return Err(Rejection::no_run().into());
+        }
+        Ok(self.leave_order(&job.definition, Time(0), id, RunStatus::Canceled)?)
+    }
+
+    /// What a run that is given another go has to wait for. Runs of an ordering key follow one
+    /// another in any case, and those that wait behind this one must not be in its way.
+    fn hold_of_retried(&mut self, job: &FullJob, tick: Time, id: RunId) -> Result<Hold, Halt> {
+        if !job.definition.ordering_key.is_empty() {
+            let wait = self.must_wait_for_order(&job.definition, tick, id)?;
+            return Ok(if wait { Hold::Order } else { Hold::None });
+        }
+        let wait = self
+            .overlap(job, false, &mut Vec::new())?
+            .map_err(|(_, detail)| Rejection::conflict("overlap", detail))?;
+        Ok(if wait { Hold::Overlap } else { Hold::None })
     }
 
     pub(super) fn retry(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
@@ -276,19 +345,12 @@ impl Turn<'_> {
         let Some(definition) = self.definition_of(id, &row)? else {
             return Err(Rejection::no_job().into());
         };
-        let mut job = if row.job.is_none() { self.full(id.job)? } else { None };
+        let mut job = match row.job {
+            Some(_) => None,
+            None => Some(self.full(id.job)?.ok_or_else(Rejection::no_job)?),
+        };
         if let Some(job) = &mut job {
-            let mut to_cancel = Vec::new();
-            let wait = self
-                .overlap(job, false, &mut to_cancel)?
-                .map_err(|(_, detail)| Rejection::conflict("overlap", detail))?;
-            let waits_for_key =
-                self.must_wait_for_order(&definition, Time(run.scheduled_ms), id)?;
-            run.hold = match (waits_for_key, wait && definition.ordering_key.is_empty()) {
-                (true, _) => Hold::Order,
-                (false, true) => Hold::Overlap,
-                (false, false) => Hold::None,
-            } as i32;
+            run.hold = self.hold_of_retried(job, Time(run.scheduled_ms), id)? as i32;
             job.state.open.push(id.n);
         }
         let detail = format!("asked for by {actor}");

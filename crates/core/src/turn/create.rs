@@ -1,10 +1,12 @@
 //! Creating jobs.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use super::job::{Found, FullJob, identity};
 use super::{Created, Halt, NewJob, Rejection, RejectionKind, Reply, Turn, namespace_name};
-use crate::id::JobId;
+use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind};
 use crate::record::{self, Audit, Filed, JobRow, JobState, KeyRow, Mark, OneOff};
 use crate::schedule::Schedule;
@@ -36,33 +38,38 @@ fn key_exists(key: &str, id: JobId) -> Rejection {
 impl Turn<'_> {
     pub(super) fn create(&mut self, actor: &str, jobs: Vec<NewJob>) -> Result<Reply, Halt> {
         let mut results = Vec::with_capacity(jobs.len());
-        let mut made = Vec::new();
-        let namespace = jobs.first().map_or("", |job| namespace_name(&job.definition)).to_owned();
+        let mut made: BTreeMap<String, Vec<JobId>> = BTreeMap::new();
         for job in jobs {
+            let namespace = namespace_name(&job.definition).to_owned();
             let result = match self.create_one(actor, job) {
                 Ok(created) => Ok(created),
                 Err(Halt::Rejected(rejection)) => Err(rejection),
                 Err(Halt::Store(error)) => return Err(error.into()),
             };
             if let Ok(Created { job, new: true }) = result {
-                made.push(job);
+                self.memory.tally.created += 1;
+                made.entry(namespace).or_default().push(job);
             }
             results.push(result);
         }
-        self.memory.tally.created += made.len() as u64;
-        match made.as_slice() {
-            [] => {}
-            [one] => self.note_job(actor, "job.create", *one, &namespace, ""),
-            many => self.note(Audit {
-                actor: actor.to_owned(),
-                action: "job.create".to_owned(),
-                subject: format!("{} jobs", many.len()),
-                namespace,
-                detail: String::new(),
-                jobs: many.iter().map(|id| id.0).collect(),
-            }),
+        for (namespace, jobs) in made {
+            self.note_created(actor, namespace, &jobs);
         }
         Ok(Reply::Created(results))
+    }
+
+    fn note_created(&mut self, actor: &str, namespace: String, jobs: &[JobId]) {
+        if let [one] = jobs {
+            return self.note_job(actor, "job.create", *one, &namespace, "");
+        }
+        self.note(Audit {
+            actor: actor.to_owned(),
+            action: "job.create".to_owned(),
+            subject: format!("{} jobs", jobs.len()),
+            namespace,
+            detail: String::new(),
+            jobs: jobs.iter().map(|id| id.0).collect(),
+        });
     }
 
     fn create_one(&mut self, actor: &str, new: NewJob) -> Result<Created, Halt> {
@@ -74,6 +81,7 @@ impl Turn<'_> {
                 Found::Full(job) => Some(job.row.hash),
             };
             match hash {
+                None if self.is_spoken_for(&new, existing)? => return Err(took_too_long().into()),
                 None => {}
                 Some(hash) if hash == new.hash => return Ok(Created { job: existing, new: false }),
                 Some(_) => return Err(key_exists(&new.definition.key, existing).into()),
@@ -100,6 +108,23 @@ impl Turn<'_> {
         }
         self.put_tags(definition, id);
         Ok(Created { job: id, new: true })
+    }
+
+    /// Whether a job that is not to be found has a claim all the same: its key was reserved a
+    /// moment ago and it is about to be created in another shard, or it has the reserved id, was
+    /// deleted, and is not quite gone.
+    fn is_spoken_for(&self, new: &NewJob, existing: JobId) -> Result<bool, StoreError> {
+        if new.reserved.is_some() {
+            let run = RunId { job: existing, n: 1 };
+            return Ok(
+                self.full_even_deleted(existing)?.is_some() || self.peek_open(run)?.is_some()
+            );
+        }
+        let namespace = namespace_name(&new.definition);
+        let key = key::caller_key(self.memory.shard, namespace, &new.definition.key);
+        let row = self.read::<KeyRow>(Family::Key, &key)?.unwrap_or_default();
+        let age_ms = self.now.since_ms(Time(row.reserved_ms));
+        Ok(row.reserved_ms != 0 && age_ms <= RESERVATION_MS)
     }
 
     /// The job that has the new one's key or reserved id already, if it still exists.

@@ -7,6 +7,7 @@ use super::{Halt, Rejection, Reply, Turn, namespace_name};
 use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place};
 use crate::record::{self, Definition, Filed, KeyRow};
+use crate::settings::class_age_ms;
 use crate::time::{SECOND_MS, Time};
 use crate::waist::{Family, StoreError};
 
@@ -86,12 +87,9 @@ impl Turn<'_> {
 
     fn delete_full(&mut self, mut job: FullJob) -> Result<(), StoreError> {
         self.unplan_tick(&mut job);
+        self.let_go(&mut job);
         job.state.deleted = true;
         self.memory.parked_by_job.remove(&job.id);
-        if !job.definition.group.is_empty() {
-            let held = key::held(namespace_name(&job.definition), &job.definition.group, job.id);
-            self.store.delete(Family::Order, held);
-        }
         self.put_state(&job);
         for n in job.state.open.clone() {
             let id = RunId { job: job.id, n };
@@ -109,6 +107,19 @@ impl Turn<'_> {
         self.plan(DueKey { time, kind: DueKind::Sweep, job: id, n: 0 }, Bytes::new());
     }
 
+    /// When to ask again whether a one-off that has had its time may go; `None` if it may now.
+    fn wanted_until(&mut self, job: &FullJob) -> Result<Option<Time>, StoreError> {
+        let age_ms = class_age_ms(self.class_for(&job.definition));
+        let finished = job.state.last.as_ref().map(|last| Time(last.finished_ms));
+        if let Some(finished) = finished.filter(|at| self.now.since_ms(*at) < age_ms) {
+            return Ok(Some(finished.plus_ms(age_ms)));
+        }
+        // What stands in the way of its ordering key stays until somebody decides about it.
+        let blocks = !job.definition.ordering_key.is_empty()
+            && self.current_of(&job.definition)?.is_some_and(|current| current.job == job.id);
+        Ok(blocks.then(|| self.now.plus_ms(age_ms)))
+    }
+
     /// A step of removing what is left of a job in full form that was deleted, or of a one-off
     /// whose history has run out.
     pub(super) fn sweep(&mut self, id: JobId) -> Result<(), StoreError> {
@@ -122,17 +133,16 @@ impl Turn<'_> {
             return Ok(());
         }
         if !job.state.deleted {
-            let ran_lately = job.state.last.as_ref().is_some_and(|last| {
-                let class = self.class_for(&job.definition);
-                let age_ms = crate::settings::class_age_ms(class);
-                self.now.since_ms(Time(last.finished_ms)) < age_ms
-            });
-            if !job.state.ended || ran_lately {
+            if !job.state.ended || self.schedule_of(&job)?.is_once().is_none() {
+                return Ok(()); // It has been edited since, and has a future again.
+            }
+            if let Some(later) = self.wanted_until(&job)? {
+                self.plan_sweep(id, later);
                 return Ok(());
             }
             job.state.deleted = true;
             self.put_state(&job);
-            self.delete_names(&job.definition.clone(), id)?;
+            self.delete_names(&job.definition, id)?;
         }
         let runs = self.store.scan(Family::State, &key::runs(id), STEP)?;
         for (key, value) in &runs {

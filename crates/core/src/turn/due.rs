@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::job::FullJob;
-use super::{Halt, Reply, Turn, namespace_name};
+use super::{Effect, Halt, Reply, Turn, namespace_name};
 use crate::id::RunId;
 use crate::key::{self, DueKey, DueKind};
 use crate::record::{
@@ -12,6 +12,9 @@ use crate::record::{
 use crate::run;
 use crate::time::{Time, format_duration_ms};
 use crate::waist::{Family, StoreError};
+
+/// How many of the jobs that its group held back are released along with one of them.
+const RELEASED_ALONG: usize = 2;
 
 /// Why a job may not run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +31,13 @@ impl Turn<'_> {
     pub(super) fn due(&mut self, entry: DueKey, value: Bytes) -> Result<Reply, Halt> {
         let key = entry.key(self.memory.shard);
         if self.store.has_deleted(Family::Due, &key) {
-            return Ok(Reply::Done); // Something earlier in this turn has dealt with it.
+            // Something earlier in this turn has taken it out. The agenda has handed it out
+            // already, so it must not be told: it would drop the next entry with this key.
+            let told = |effect: &Effect| matches!(effect, Effect::Unplan(gone) if *gone == entry);
+            if let Some(place) = self.effects.iter().rposition(told) {
+                self.effects.remove(place);
+            }
+            return Ok(Reply::Done);
         }
         self.store.delete(Family::Due, key);
         let run = RunId { job: entry.job, n: entry.n };
@@ -63,8 +72,7 @@ impl Turn<'_> {
             run::record(&mut made, last);
             self.memory.tally.skipped += 1;
             self.notice(id, &definition, &made);
-            self.file(id, RunRow { run: Some(made), job: Some(job) });
-            return Ok(());
+            return self.file(id, RunRow { run: Some(made), job: Some(job) });
         }
         run::record(&mut made, run::event(self.now, EventKind::Queued));
         self.open_up(id, &definition, RunRow { run: None, job: Some(job) }, made);
@@ -90,7 +98,7 @@ impl Turn<'_> {
         let Some((row, run)) = self.take_open(id)? else {
             return Ok(());
         };
-        if run.attempt == 0 && run.status() == RunStatus::Queued {
+        if can_expire(&run) && run.status() == RunStatus::Queued {
             return self.expire(id, row, run);
         }
         self.keep_open(id, row, run);
@@ -114,13 +122,14 @@ impl Turn<'_> {
         let Some(mut job) = self.full(entry.job)? else {
             return Ok(());
         };
-        if !job.state.held {
+        if !job.state.held || job.state.due_ms.is_some() {
             return Ok(());
         }
         match self.suppressed(&job) {
             Some(suppressed) => self.hold_back(&mut job, &suppressed),
             None => {
-                job.state.held = false;
+                self.forget_held(&job);
+                self.release_held(&job.definition, RELEASED_ALONG)?;
                 let schedule = self.schedule_of(&job)?;
                 let tick = job.state.next_ms.map(Time);
                 self.plan_tick(&mut job, tick, &schedule);
@@ -130,17 +139,44 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Holds a one-off job back whose time has come. The state is not stored yet.
+    /// Holds a one-off job back whose time has come: until the mark runs out by itself, or until
+    /// somebody ends it, whichever is first. The state is not stored yet.
     pub(super) fn hold_back(&mut self, job: &mut FullJob, suppressed: &Suppressed) {
         job.state.held = true;
         if let Some(until) = suppressed.until {
             let time = self.not_before_cursor(until);
             self.plan(DueKey { time, kind: DueKind::Release, job: job.id, n: 0 }, Bytes::new());
-        } else if suppressed.by_group {
+        }
+        if suppressed.by_group {
             let namespace = namespace_name(&job.definition);
             let key = key::held(namespace, &job.definition.group, job.id);
             self.store.put(Family::Order, key, Bytes::new());
         }
+    }
+
+    /// Notes that a job is not held back any more. The state is not stored yet.
+    pub(super) fn let_go(&mut self, job: &mut FullJob) {
+        self.forget_held(job);
+        job.state.held = false;
+    }
+
+    /// Takes a job off its group's list of those that are held back.
+    fn forget_held(&mut self, job: &FullJob) {
+        if job.state.held && !job.definition.group.is_empty() {
+            let namespace = namespace_name(&job.definition);
+            let key = key::held(namespace, &job.definition.group, job.id);
+            self.store.delete(Family::Order, key);
+        }
+    }
+
+    /// Releases up to `limit` of the one-off jobs that a job's group held back. Each that is
+    /// released releases a few more, so that all are in the end, also if nobody asks again.
+    fn release_held(&mut self, definition: &Definition, limit: usize) -> Result<(), StoreError> {
+        if definition.group.is_empty() {
+            return Ok(());
+        }
+        self.release_group(namespace_name(definition), &definition.group, limit)?;
+        Ok(())
     }
 
     /// Whether the job or its group is paused or in maintenance.
@@ -168,11 +204,29 @@ impl Turn<'_> {
         Some(Suppressed { reason: "maintenance", by_group: true, until })
     }
 
+    /// When a maintenance of the job or its group began that has run out, and when it ended: the
+    /// one that ended last.
+    pub(super) fn lapsed_maintenance(&self, job: &FullJob) -> Option<(Time, Time)> {
+        let group = (namespace_name(&job.definition).to_owned(), job.definition.group.clone());
+        let of_group = self.memory.groups.get(&group).and_then(|row| row.maintenance.as_ref());
+        let marks = [job.state.maintenance.as_ref(), of_group];
+        let lapsed = marks.into_iter().flatten().filter_map(|mark| {
+            let until = Time(mark.until_ms?);
+            (until <= self.now).then_some((Time(mark.at_ms), until))
+        });
+        lapsed.max_by_key(|(_, until)| *until)
+    }
+
     /// Whether a mark is set and has not run out, and if so until when it stands.
     fn in_force(&self, mark: Option<&Mark>) -> Option<Option<Time>> {
         let until = mark?.until_ms.map(Time);
         until.is_none_or(|until| until > self.now).then_some(until)
     }
+}
+
+/// Whether a run is one that expires: not once it was started or somebody asked for another go.
+pub(super) fn can_expire(run: &record::Run) -> bool {
+    run.attempt == 0 && run::last_time(run, &[EventKind::RetryRequested]).is_none()
 }
 
 /// Why a one-off job that is this late is dropped, if it is. By default none ever is.

@@ -1,13 +1,16 @@
 //! Replacing a job's definition.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::job::identity;
 use super::{Halt, Rejection, RejectionKind, Reply, Turn, namespace_name};
-use crate::id::JobId;
-use crate::record::{self, Definition};
+use crate::id::{JobId, RunId};
+use crate::record::{self, Definition, OnFailure};
 use crate::schedule::Schedule;
 use crate::spec;
+use crate::time::Time;
 
 impl Turn<'_> {
     pub(super) fn replace(
@@ -36,19 +39,18 @@ impl Turn<'_> {
                 .into());
             }
         }
-        let compiled = Schedule::compile(
-            &spec::schedule_spec(&definition),
-            &identity(&definition, id),
-            self.now,
-        )
-        .map_err(|error| Rejection {
-            kind: RejectionKind::Invalid,
-            code: error.code,
-            message: error.message,
-        })?;
         let new_schedule = definition.schedule != job.definition.schedule;
-        self.delete_tags(&job.definition.clone(), id);
+        // One that is kept may have no tick left, and is not to be refused for that.
+        let compiled = match new_schedule {
+            true => self.compile_new(&definition, id)?,
+            false => self.schedule_of(&job)?,
+        };
+        self.delete_tags(&job.definition, id);
         self.put_tags(&definition, id);
+        // Its group may be another one now: what the old one holds back is looked at again.
+        let was_held = job.state.held;
+        self.let_go(&mut job);
+        let mut parked = self.parked_by_group_of(&job.definition, id);
         self.class_for(&definition);
         job.row.definition = record::encode(&definition);
         job.row.updated_ms = self.now.0;
@@ -59,11 +61,14 @@ impl Turn<'_> {
             // The phase of the old schedule has no meaning for the new one.
             job.row.anchor_ms = self.now.0;
             job.state.scheduled_runs = 0;
-            job.state.held = false;
             self.unplan_tick(&mut job);
+            // If the clock went back, what has been dealt with is not due again.
+            let after = self.now.max(job.state.handled_ms.map_or(self.now, Time));
             job.state.next_ms =
-                compiled.is_once().or_else(|| compiled.next_after(self.now)).map(|t| t.0);
+                compiled.is_once().or_else(|| compiled.next_after(after)).map(|t| t.0);
             job.state.ended = job.state.next_ms.is_none();
+        } else {
+            job.state.held = was_held;
         }
         match (enabled, job.state.paused.is_some()) {
             (Some(false), false) => {
@@ -71,8 +76,8 @@ impl Turn<'_> {
                 self.unplan_tick(&mut job);
             }
             (Some(true), true) => self.unpause(&mut job)?,
-            (_, false) if new_schedule => {
-                let next = job.state.next_ms.map(crate::time::Time);
+            (_, false) if new_schedule || was_held => {
+                let next = job.state.next_ms.map(Time);
                 self.plan_tick(&mut job, next, &compiled);
             }
             _ => {}
@@ -81,9 +86,36 @@ impl Turn<'_> {
         self.put_state(&job);
         self.note_job(actor, "job.replace", id, namespace_name(&job.definition), "");
         if job.state.paused.is_none() {
-            let parked = self.memory.parked_by_job.remove(&id);
-            self.unpark(parked)?;
+            parked.extend(self.memory.parked_by_job.remove(&id).into_iter().flatten());
+        }
+        self.unpark(Some(parked))?;
+        if !job.definition.ordering_key.is_empty()
+            && job.definition.on_failure() == OnFailure::Continue
+        {
+            self.unblock_order(&job.definition, id)?;
         }
         Ok(Reply::Done)
+    }
+
+    /// Takes out the job's runs that its group's pause has put out of the way.
+    fn parked_by_group_of(&mut self, definition: &Definition, id: JobId) -> Vec<RunId> {
+        let group = (namespace_name(definition).to_owned(), definition.group.clone());
+        let Some(parked) = self.memory.parked_by_group.get_mut(&group) else {
+            return Vec::new();
+        };
+        let (of_job, others) = parked.drain(..).partition(|run| run.job == id);
+        *parked = others;
+        of_job
+    }
+
+    fn compile_new(&self, definition: &Definition, id: JobId) -> Result<Arc<Schedule>, Rejection> {
+        let spec = spec::schedule_spec(definition);
+        Schedule::compile(&spec, &identity(definition, id), self.now).map(Arc::new).map_err(
+            |error| Rejection {
+                kind: RejectionKind::Invalid,
+                code: error.code,
+                message: error.message,
+            },
+        )
     }
 }

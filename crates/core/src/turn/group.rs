@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{GroupChange, Halt, Reply, Turn};
 use crate::key::{self, DueKey, DueKind};
 use crate::record::{self, Audit, GroupRow};
-use crate::waist::Family;
+use crate::waist::{Family, StoreError};
 
 /// One-off jobs released in one step.
 const STEP: usize = 1_000;
@@ -63,15 +63,25 @@ impl Turn<'_> {
         }
         let parked = self.memory.parked_by_group.remove(&name);
         self.unpark(parked)?;
+        let released = self.release_group(namespace, group, STEP)?;
+        Ok(Reply::More(released == STEP))
+    }
+
+    /// Releases up to `limit` of the one-off jobs that a group held back, and says how many.
+    pub(super) fn release_group(
+        &mut self,
+        namespace: &str,
+        group: &str,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
         let range = key::held_by(self.memory.shard, namespace, group);
-        let held = self.store.scan(Family::Order, &range, STEP)?;
-        let more = held.len() == STEP;
-        for (key, _) in held {
-            let job = key::read_held(&key)?;
-            self.store.delete(Family::Order, key);
+        let held = self.store.scan(Family::Order, &range, limit)?;
+        for (key, _) in &held {
+            let job = key::read_held(key)?;
+            self.store.delete(Family::Order, key.clone());
             let time = self.not_before_cursor(self.now);
             self.plan(DueKey { time, kind: DueKind::Release, job, n: 0 }, Bytes::new());
         }
-        Ok(Reply::More(more))
+        Ok(held.len())
     }
 }

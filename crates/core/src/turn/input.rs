@@ -18,6 +18,8 @@ pub enum Input {
         /// What to create.
         jobs: Vec<NewJob>,
     },
+    /// Set an id aside for a job that is to be created in this shard.
+    NewId,
     /// Reserve a caller's key for a job of another shard.
     ReserveKey {
         /// The key's namespace.
@@ -117,7 +119,8 @@ pub enum Input {
         /// Which run.
         run: RunId,
     },
-    /// An entry of the due index has come up.
+    /// An entry of the due index has come up. It must be decided in the turn after the agenda has
+    /// handed it out: whoever takes it out in between would find it gone from the agenda.
     Due {
         /// The entry.
         entry: DueKey,

@@ -94,6 +94,13 @@ impl Ready {
         self.lanes.iter().map(|(lane, waiting)| (lane, waiting.len()))
     }
 
+    /// The first run of each lane, and how many wait there.
+    pub fn heads(&self) -> impl Iterator<Item = (&Lane, Turnstile, usize)> {
+        self.lanes
+            .iter()
+            .filter_map(|(lane, waiting)| Some((lane, *waiting.first()?, waiting.len())))
+    }
+
     /// How many runs wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -176,7 +183,7 @@ pub struct Memory {
     /// Where ids come from.
     pub ids: IdSource,
     /// Fencing tokens given out in this term.
-    pub tokens: u32,
+    pub tokens: u64,
     /// Entries written to the audit log in this millisecond.
     pub audit_sequence: (Time, u32),
     /// The switches of groups, by namespace and group.
@@ -197,12 +204,19 @@ pub struct Memory {
     pub open_runs: u64,
 }
 
+/// Bits of a fencing token that count: years of launches within one term.
+const TOKEN_BITS: u32 = 36;
+
 /// How far the cursor of the due index may be behind before it is stored again.
 const CURSOR_STEP_MS: u64 = 1_000;
 
 impl Memory {
     /// Notes that no entry of the due index is earlier than `earliest`. It is stored with the next
     /// batch if it has moved by a second or more.
+    ///
+    /// To be called before a turn begins, with the effects of all turns before it in the agenda
+    /// that `earliest` comes from: what is planned afterwards is never earlier than the cursor,
+    /// what was planned before may be.
     pub fn advance_cursor(&mut self, earliest: Time) {
         if earliest.since_ms(Time(self.row.due_from_ms)) >= CURSOR_STEP_MS {
             self.row.due_from_ms = earliest.0;
@@ -213,6 +227,6 @@ impl Memory {
     /// A fencing token higher than all before it: the term, then a count.
     pub fn next_token(&mut self) -> u64 {
         self.tokens += 1;
-        self.term << 32 | u64::from(self.tokens)
+        self.term << TOKEN_BITS | self.tokens
     }
 }

@@ -90,6 +90,10 @@ impl<'a> Turn<'a> {
     pub fn decide(&mut self, input: Input) -> Result<Reply, Halt> {
         match input {
             Input::Create { actor, jobs } => self.create(&actor, jobs),
+            Input::NewId => {
+                let job = self.memory.ids.next(self.now);
+                Ok(Reply::Created(vec![Ok(Created { job, new: false })]))
+            }
             Input::ReserveKey { namespace, key, job, replace } => {
                 self.reserve_key(&namespace, &key, job, replace)
             }
@@ -128,6 +132,18 @@ impl<'a> Turn<'a> {
     #[must_use]
     pub fn waiting(&self) -> Vec<(Lane, usize)> {
         self.memory.ready.lanes().map(|(lane, count)| (lane.clone(), count)).collect()
+    }
+
+    /// The lanes in which runs wait: the first run of each, and how many.
+    #[must_use]
+    pub fn heads(&self) -> Vec<(Lane, Turnstile, usize)> {
+        let heads = self.memory.ready.heads();
+        heads.map(|(lane, first, count)| (lane.clone(), first, count)).collect()
+    }
+
+    /// Says whether anybody wants notices from here on.
+    pub fn set_notices(&mut self, on: bool) {
+        self.memory.notices = on;
     }
 
     /// Ends the turn.

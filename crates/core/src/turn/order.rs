@@ -76,7 +76,9 @@ impl Turn<'_> {
             return Ok(());
         }
         let ended_badly = matches!(status, RunStatus::Failed | RunStatus::Lost);
-        if ended_badly && definition.on_failure() == OnFailure::Block {
+        // What a deleted job leaves behind nobody could retry or give up.
+        let blocks = ended_badly && definition.on_failure() == OnFailure::Block;
+        if blocks && self.full(id.job)?.is_some() {
             return Ok(());
         }
         let waiting = self.store.scan(Family::Order, &key::ordered(shard, namespace, name), 1)?;
@@ -94,7 +96,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// A job is being deleted: no ended run of it may stand in the way of its ordering key.
+    /// A job is being deleted, or does not want to block any more: no ended run of it may stand in
+    /// the way of its ordering key.
     pub(super) fn unblock_order(
         &mut self,
         definition: &Definition,

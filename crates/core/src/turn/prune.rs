@@ -35,17 +35,19 @@ impl Turn<'_> {
             }
             let range = key::class_range(self.memory.shard, class_key, from, cutoff);
             let rows = self.store.scan(Family::History, &range, STEP)?;
-            for (key, value) in &rows {
-                self.forget_pointers(
-                    &Place::read(key)?,
-                    record::decode("history", value.clone())?,
-                )?;
-            }
             let done = rows.len() < STEP;
             let upto = match rows.last() {
                 Some((key, _)) if !done => Place::read(key)?.time,
                 _ => cutoff,
             };
+            for (key, value) in &rows {
+                let place = Place::read(key)?;
+                self.forget_pointers(&place, record::decode("history", value.clone())?)?;
+                if place.time == upto {
+                    // The next step begins at this time; it must not find the row again.
+                    self.delete_ended(&place)?;
+                }
+            }
             if done {
                 let all = key::class_range(self.memory.shard, class_key, Time(0), cutoff);
                 self.store.drop_range(Family::History, all.clone());
@@ -99,7 +101,9 @@ impl Turn<'_> {
         self.prune_ticks(job)
     }
 
-    fn prune_ticks(&mut self, job: &mut FullJob) -> Result<(), StoreError> {
+    /// Removes the oldest rows of a job's ledger beyond what is kept. The state is changed but not
+    /// stored.
+    pub(super) fn prune_ticks(&mut self, job: &mut FullJob) -> Result<(), StoreError> {
         let over = job.state.ticks.saturating_sub(self.memory.settings.ledger_rows) as usize;
         if over == 0 {
             return Ok(());

@@ -39,11 +39,11 @@ impl Turn<'_> {
             Reported::Started { at } => {
                 if run.status() == RunStatus::Claimed {
                     run::record(&mut run, run::event(at, EventKind::Started));
-                }
-                if self.memory.notices
-                    && let Some(definition) = self.definition_of(id, &row)?
-                {
-                    self.notice(id, &definition, &run);
+                    if self.memory.notices
+                        && let Some(definition) = self.definition_of(id, &row)?
+                    {
+                        self.notice(id, &definition, &run);
+                    }
                 }
                 self.keep_open(id, row, run);
             }
@@ -54,6 +54,11 @@ impl Turn<'_> {
             Reported::HandedBack if run.cancel_requested => {
                 let last = run::event(self.now, EventKind::Canceled);
                 self.close(id, row, run, last)?;
+            }
+            Reported::HandedBack if run.status() == RunStatus::Running => {
+                let detail = "the worker gave it back after starting it";
+                let last = run::event_because(self.now, EventKind::Lost, "lost", detail);
+                self.unknown(id, row, run, last)?;
             }
             Reported::HandedBack => {
                 let detail = "the worker gave it back before starting it";

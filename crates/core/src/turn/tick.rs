@@ -56,13 +56,34 @@ impl Turn<'_> {
                 self.hold_back(&mut job, &suppressed);
             } else {
                 self.skip_until_now(&mut job, &schedule, tick, suppressed.reason);
-                let next = schedule.next_after(self.now);
-                self.plan_tick(&mut job, next, &schedule);
+                self.prune_ticks(&mut job)?;
             }
             self.put_state(&job);
             return Ok(());
         }
-        self.fire_ticks(job, &schedule, tick)
+        match self.skip_lapsed(&mut job, &schedule, tick) {
+            Some(tick) if tick <= self.now => self.fire_ticks(job, &schedule, tick),
+            next => {
+                self.plan_tick(&mut job, next, &schedule);
+                self.put_state(&job);
+                Ok(())
+            }
+        }
+    }
+
+    /// Skips the ticks of a recurring job that fell into a maintenance that has run out since,
+    /// while nothing was there to skip them one by one. The first tick after them.
+    fn skip_lapsed(&mut self, job: &mut FullJob, schedule: &Schedule, tick: Time) -> Option<Time> {
+        let recurring = schedule.is_once().is_none() && !schedule.counts_from_finish();
+        let lapsed = self
+            .lapsed_maintenance(job)
+            .filter(|(from, until)| recurring && *from <= tick && tick < *until);
+        let Some((_, until)) = lapsed else {
+            return Some(tick);
+        };
+        let (all, next) = stretch(schedule, tick, until.minus_ms(1));
+        self.skip_stretch(job, all, "maintenance", "");
+        next
     }
 
     /// Deals with all ticks from `tick` until now, and plans the next.
@@ -78,7 +99,11 @@ impl Turn<'_> {
         let cutoff = self.now.minus_ms(allowed_ms);
         let mut handled = tick;
         let mut fired = false;
-        if tick < cutoff {
+        if job.state.held {
+            // Somebody held it back: it is late, but it was not missed.
+            self.let_go(&mut job);
+            fired |= self.fire(&mut job, tick, Cause::Misfire, false, &mut to_cancel)?;
+        } else if tick < cutoff {
             let timely_next = schedule.next_after(cutoff).is_some_and(|next| next <= self.now);
             (handled, fired) =
                 self.missed(&mut job, schedule, tick, cutoff, timely_next, &mut to_cancel)?;
@@ -105,6 +130,8 @@ impl Turn<'_> {
         if schedule.counts_from_finish() && fired && runs_left(&job) {
             job.state.ended = false; // The next tick is known when the run has ended.
         }
+        self.plan_sweep_of_one_off(&job)?;
+        self.prune_ticks(&mut job)?;
         self.put_state(&job);
         for run in to_cancel {
             self.cancel_open(run, "replaced", "a newer run of the job takes its place")?;
@@ -296,7 +323,8 @@ impl Turn<'_> {
         Ok(held)
     }
 
-    /// Notes all ticks from `tick` until now as skipped. They were not missed: somebody wanted it.
+    /// Notes all ticks from `tick` until now as skipped, and plans the next. They were not missed:
+    /// somebody wanted it. The state is not stored yet.
     pub(super) fn skip_until_now(
         &mut self,
         job: &mut FullJob,
@@ -309,6 +337,12 @@ impl Turn<'_> {
             self.skip_stretch(job, all, reason, "");
         }
         job.state.handled_ms = Some(self.now.0);
+        let next = if schedule.counts_from_finish() {
+            schedule.next_after_finish(self.now)
+        } else {
+            schedule.next_after(self.now)
+        };
+        self.plan_tick(job, next, schedule);
     }
 
     fn skip_ticks(&mut self, job: &mut FullJob, ticks: &[Time], reason: &str, detail: &str) {
@@ -372,7 +406,7 @@ fn skipped(reason: &str, detail: &str) -> Tick {
 fn stretch(schedule: &Schedule, from: Time, until: Time) -> (Stretch, Option<Time>) {
     let (more, last) = schedule.count_between(from, until, COUNT_MAX);
     let at_least = more >= COUNT_MAX;
-    let last = if at_least { until } else { last.unwrap_or(from).max(from) };
+    let last = last.unwrap_or(from).max(from);
     let next = schedule.next_after(last);
     (Stretch { from, until: last, count: more + 1, at_least }, next)
 }

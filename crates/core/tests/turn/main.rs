@@ -1,0 +1,6 @@
+//! The rules, told as stories. Each test is named by the requirement it guards.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod once;
