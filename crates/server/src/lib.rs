@@ -1,8 +1,31 @@
 //! The server: shards over a store, the HTTP API, dispatch and the built-in worker.
+//!
+//! ```text
+//!   http ──ask──► shard (thread) ──commit──► engine          one store, one sync for all shards
+//!     │ read          │ reserve, hand over
+//!     ▼               ▼
+//!   view          Dispatch ──► LocalWorker ──report──► shard
+//! ```
+//!
+//! This crate is the thin shell around `bellwether_core`: it reads the clock, waits, talks to disk,
+//! network and processes, and decides nothing itself. Requests that change something go to the
+//! shard of the job; requests that only ask read the newest durable view.
+//!
+//! Where to start reading: [`start()`], then `shard/looping.rs`.
 
 #![forbid(unsafe_code)]
 
+pub mod access;
+mod clock;
 mod config;
 pub mod convert;
+mod http;
+mod metrics;
+mod node;
+mod shard;
+mod start;
+mod work;
 
 pub use config::{Config, TlsFiles};
+pub use http::openapi;
+pub use start::{RunningServer, start};

@@ -1,0 +1,47 @@
+# One command each. `make run` and `make test` work on a machine with Rust, Node, Python and
+# Debian's packages: what else they need, they install.
+
+CARGO ?= cargo
+DATA_DIR ?= data
+LISTEN ?= 127.0.0.1:2355
+
+.PHONY: help run test check fix bench openapi clean
+
+help:
+	@echo "make run     build and start a complete system on this machine"
+	@echo "make test    run every test"
+	@echo "make check   formatting, lints and docs, without changing anything"
+	@echo "make fix     rewrite what can be rewritten"
+	@echo "make bench   measure (takes about 15 minutes)"
+	@echo "make openapi write docs/openapi.json from the code"
+
+run: tools
+	$(CARGO) build --release --locked --package bellwether
+	./target/release/bellwether server --listen $(LISTEN) --data-dir $(DATA_DIR)
+
+test: tools
+	scripts/test.sh
+
+check: tools
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
+	scripts/check-openapi.sh
+
+fix: tools
+	$(CARGO) fmt --all
+	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+bench: tools
+	$(CARGO) build --release --locked --package bellwether
+	./target/release/bellwether bench
+
+openapi: tools
+	$(CARGO) run --quiet --locked --package bellwether -- openapi > docs/openapi.json
+
+.PHONY: tools
+tools:
+	@scripts/tools.sh
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,159 @@
+//! Who may do what: tokens and roles.
+//!
+//! A token is a random secret, stored as its SHA-256; the secret itself is shown once. The tokens
+//! of the store are few and kept in memory.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bellwether_api::{Problem, Role};
+use bellwether_core::read;
+use bellwether_core::record::TokenRow;
+use bellwether_core::time::Time;
+use bellwether_core::waist::{StoreError, View};
+use bytes::Bytes;
+use parking_lot::RwLock;
+use rand::TryRngCore;
+use sha2::{Digest, Sha256};
+
+/// Who makes a request.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The token's name, or `anonymous`.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// The one namespace it may do it in.
+    pub namespace: Option<String>,
+}
+
+impl Caller {
+    /// Somebody on a server that asks for no token.
+    #[must_use]
+    pub fn anonymous() -> Caller {
+        Caller { name: "anonymous".to_owned(), role: Role::Admin, namespace: None }
+    }
+
+    /// Refuses what the role does not allow.
+    ///
+    /// # Errors
+    /// A problem that says what would be needed.
+    pub fn need(&self, role: Role) -> Result<(), Problem> {
+        if self.role >= role {
+            return Ok(());
+        }
+        let detail = format!(
+            "this needs the role {}; the token '{}' has {}",
+            role.name(),
+            self.name,
+            self.role.name()
+        );
+        Err(Problem::new(403, "role_too_low", detail))
+    }
+
+    /// Whether the caller may see this namespace at all.
+    #[must_use]
+    pub fn sees(&self, namespace: &str) -> bool {
+        self.namespace.as_deref().is_none_or(|own| own == namespace)
+    }
+
+    /// Refuses another namespace than the token's.
+    ///
+    /// # Errors
+    /// A problem that names the one it is good for.
+    pub fn need_namespace(&self, namespace: &str) -> Result<(), Problem> {
+        match &self.namespace {
+            Some(own) if own != namespace => Err(Problem::new(
+                403,
+                "other_namespace",
+                format!("the token '{}' is good for the namespace '{own}' only", self.name),
+            )
+            .at("namespace")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The tokens of the store, by the hash of their secrets.
+#[derive(Default)]
+pub struct Tokens {
+    by_hash: RwLock<BTreeMap<Bytes, TokenRow>>,
+    /// Whether a request without a token is refused.
+    pub required: bool,
+}
+
+impl Tokens {
+    /// Whether requests without a token are refused.
+    #[must_use]
+    pub fn new(required: bool) -> Tokens {
+        Tokens { required, ..Tokens::default() }
+    }
+
+    /// Reads the tokens again from the store.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn reload(&self, view: &dyn View) -> Result<(), StoreError> {
+        let rows = read::tokens(view, 0)?;
+        *self.by_hash.write() = rows.into_iter().map(|row| (row.hash.clone(), row)).collect();
+        Ok(())
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_hash.read().is_empty()
+    }
+
+    /// Who has this secret.
+    ///
+    /// # Errors
+    /// A problem if nobody has, or not any more.
+    pub fn caller(&self, secret: Option<&str>, now: Time) -> Result<Caller, Problem> {
+        let Some(secret) = secret else {
+            if self.required {
+                let detail = "send a token as 'Authorization: Bearer …' \
+                              (bellwether --token, or BELLWETHER_TOKEN)";
+                return Err(Problem::new(401, "token_missing", detail));
+            }
+            return Ok(Caller::anonymous());
+        };
+        let row = self.by_hash.read().get(&hash(secret)).cloned();
+        let Some(row) = row else {
+            return Err(Problem::new(
+                401,
+                "token_unknown",
+                "the token is not known; it may have been revoked",
+            ));
+        };
+        if row.expires_ms.is_some_and(|at| at <= now.0) {
+            return Err(Problem::new(
+                401,
+                "token_expired",
+                format!("the token '{}' has expired", row.name),
+            ));
+        }
+        Ok(Caller {
+            role: Role::of(&row.role).unwrap_or(Role::Viewer),
+            namespace: (!row.namespace.is_empty()).then_some(row.namespace),
+            name: row.name,
+        })
+    }
+}
+
+/// A new secret.
+///
+/// # Errors
+/// When the system has no randomness to give.
+pub fn new_secret() -> std::io::Result<String> {
+    let mut bytes = [0u8; 32];
+    rand::rngs::OsRng.try_fill_bytes(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(format!("bw_{}", URL_SAFE_NO_PAD.encode(bytes)))
+}
+
+/// What is stored of a secret.
+#[must_use]
+pub fn hash(secret: &str) -> Bytes {
+    Bytes::copy_from_slice(&Sha256::digest(secret.as_bytes()))
+}

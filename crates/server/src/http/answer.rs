@@ -1,0 +1,87 @@
+//! Answers that say what is wrong.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bellwether_api::Problem;
+use bellwether_core::turn::{Rejection, RejectionKind};
+use bellwether_core::waist::StoreError;
+
+use crate::shard::Failure;
+
+/// A problem as an answer.
+#[derive(Debug)]
+pub struct Refusal(pub Box<Problem>);
+
+/// What handlers return.
+pub type Answer<T> = Result<T, Refusal>;
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Refusal {
+        Refusal(Box::new(problem))
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Refusal {
+        tracing::error!(%error, "the store could not be read");
+        Problem::new(500, "store_failed", "the store could not be read; see the server's log")
+            .into()
+    }
+}
+
+/// The problem that a rejection is.
+#[must_use]
+pub fn rejected(rejection: &Rejection) -> Problem {
+    let status = match rejection.kind {
+        RejectionKind::NotFound => 404,
+        RejectionKind::Conflict => 409,
+        RejectionKind::Invalid => 422,
+        RejectionKind::Busy => 503,
+    };
+    Problem::new(status, rejection.code, rejection.message.clone())
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        match failure {
+            Failure::Rejected(rejection) => rejected(&rejection).into(),
+            Failure::Overloaded => Problem::new(503, "overloaded", failure.to_string()).into(),
+            Failure::Stopped => Problem::new(503, "stopping", failure.to_string()).into(),
+            Failure::Store(error) => {
+                tracing::error!(%error, "the store has failed");
+                let detail = "the store has failed; it is not known whether the change was made";
+                Problem::new(500, "store_failed", detail).into()
+            }
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status =
+            StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(&*self.0)).into_response();
+        let kind = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+/// For paths that are none.
+pub async fn no_such_path(uri: axum::http::Uri) -> Refusal {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::new(404, "no_such_path", format!("there is nothing at {path}; see /docs")).into()
+}
+
+/// For methods that a path does not have.
+pub async fn no_such_method() -> Refusal {
+    Problem::new(405, "no_such_method", "this path does not take that method; see /docs").into()
+}

@@ -1,0 +1,79 @@
+//! What happens, as it happens, as server-sent events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use bellwether_api::{LiveEvent, Problem, Role};
+use futures::stream::{self, Stream};
+use serde::Deserialize;
+use tokio::sync::broadcast::error::RecvError;
+use utoipa::IntoParams;
+
+use super::answer::Answer;
+use super::extract::Params;
+use super::present_run;
+use crate::access::Caller;
+use crate::node::Node;
+
+/// Which events.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EventParams {
+    /// Only of this namespace.
+    #[param(max_length = 128)]
+    namespace: Option<String>,
+    /// Only of this queue.
+    #[param(max_length = 128)]
+    queue: Option<String>,
+}
+
+/// What happens to runs, as it happens: server-sent events named after the event, with JSON data.
+/// A reader that is too slow gets an event `missed` with the number of events it missed.
+#[utoipa::path(get, path = "/v1/events", tag = "operations", operation_id = "listenToEvents",
+    params(EventParams),
+    responses(
+        (status = 200, description = "Events without end", body = LiveEvent, content_type = "text/event-stream"),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn events(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Params(params): Params<EventParams>,
+) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+    caller.need(Role::Viewer)?;
+    if let Some(namespace) = &params.namespace {
+        caller.need_namespace(namespace)?;
+    }
+    let namespace = params.namespace.or_else(|| caller.namespace.clone());
+    let queue = params.queue;
+    let listening = node.listen();
+    let events = stream::unfold(listening, move |mut listening| {
+        let (namespace, queue) = (namespace.clone(), queue.clone());
+        async move {
+            loop {
+                match listening.receiver.recv().await {
+                    Ok(notice) => {
+                        let wanted = namespace.as_ref().is_none_or(|ns| notice.namespace == *ns)
+                            && queue.as_ref().is_none_or(|queue| notice.queue == *queue);
+                        if !wanted {
+                            continue;
+                        }
+                        let live = present_run::notice(&notice);
+                        let data = serde_json::to_string(&live).unwrap_or_default();
+                        let event = Event::default().event(live.event).data(data);
+                        return Some((Ok(event), listening));
+                    }
+                    Err(RecvError::Lagged(count)) => {
+                        let event = Event::default().event("missed").data(count.to_string());
+                        return Some((Ok(event), listening));
+                    }
+                    Err(RecvError::Closed) => return None,
+                }
+            }
+        }
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}

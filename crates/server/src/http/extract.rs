@@ -1,0 +1,147 @@
+//! What handlers take from requests, with problems instead of plain texts when it is wrong.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bellwether_api::Problem;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use super::answer::Refusal;
+use crate::access::Caller;
+use crate::clock;
+use crate::convert;
+use crate::node::Node;
+
+/// Paths that need no token.
+const OPEN: [&str; 6] = ["/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/"];
+
+/// Finds out who makes a request, for all handlers.
+pub async fn identify(State(node): State<Arc<Node>>, mut request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if OPEN.contains(&path) || path.starts_with("/docs/") {
+        return next.run(request).await;
+    }
+    let header = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    let secret = header.and_then(|text| {
+        let (scheme, secret) = text.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(secret.trim())
+    });
+    match node.tokens.caller(secret, clock::now()) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => Refusal::from(problem).into_response(),
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Refusal> {
+        parts.extensions.get::<Caller>().cloned().ok_or_else(|| {
+            Problem::new(401, "token_missing", "send a token as 'Authorization: Bearer …'").into()
+        })
+    }
+}
+
+/// Query parameters.
+pub struct Params<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>, Refusal> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(params)) => Ok(Params(params)),
+            Err(rejection) => {
+                let detail = rejection.body_text();
+                let detail =
+                    detail.strip_prefix("Failed to deserialize query string: ").unwrap_or(&detail);
+                Err(Problem::new(400, "invalid_parameter", detail).into())
+            }
+        }
+    }
+}
+
+/// The body as bytes.
+pub struct Body(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Body {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Body, Refusal> {
+        match Bytes::from_request(request, state).await {
+            Ok(bytes) => Ok(Body(bytes)),
+            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                let detail = "the body is larger than is taken here; see /docs for the limits";
+                Err(Problem::new(413, "body_too_large", detail).into())
+            }
+            Err(rejection) => {
+                Err(Problem::new(400, "body_unreadable", rejection.body_text()).into())
+            }
+        }
+    }
+}
+
+/// A JSON body.
+pub struct JsonBody<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<JsonBody<T>, Refusal> {
+        let Body(bytes) = Body::from_request(request, state).await?;
+        parse(&bytes).map(JsonBody)
+    }
+}
+
+/// A JSON body that may be left out.
+pub struct OptionalBody<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<OptionalBody<T>, Refusal> {
+        let Body(bytes) = Body::from_request(request, state).await?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(OptionalBody(T::default()));
+        }
+        parse(&bytes).map(OptionalBody)
+    }
+}
+
+/// Reads JSON.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(bytes).map_err(|error| convert::json_problem(&error).into())
+}
+
+/// How many items a page may have.
+pub const LIMIT_MAX: u32 = 1_000;
+/// How many it has if the request does not say.
+const LIMIT: u32 = 100;
+
+/// Checks the `limit` of a list.
+pub fn limit(wanted: Option<u32>) -> Result<usize, Refusal> {
+    match wanted.unwrap_or(LIMIT) {
+        0 => Err(Problem::new(400, "invalid_parameter", "limit must be at least 1")
+            .at("limit")
+            .into()),
+        n if n > LIMIT_MAX => {
+            let detail = format!("limit must be at most {LIMIT_MAX}");
+            Err(Problem::new(400, "invalid_parameter", detail).at("limit").into())
+        }
+        n => Ok(n as usize),
+    }
+}
+
+/// The problem with a cursor that is none.
+pub fn bad_cursor() -> Refusal {
+    let detail = "the cursor is not one of this list; take it from next_cursor, or leave it out";
+    Problem::new(400, "invalid_cursor", detail).at("cursor").into()
+}

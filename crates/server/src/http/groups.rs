@@ -1,0 +1,201 @@
+//! Groups of jobs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use bellwether_api::{Group, MaintenanceRequest, Page, PauseRequest, Problem, Role};
+use bellwether_core::key;
+use bellwether_core::read;
+use bellwether_core::record::{self, GroupRow};
+use bellwether_core::turn::{GroupChange, Input, Reply};
+use bellwether_core::waist::{Family, StoreError};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::answer::Answer;
+use super::extract::{OptionalBody, Params, limit};
+use super::jobs::InNamespace;
+use super::jobs_control::{note, until};
+use super::present;
+use crate::access::Caller;
+use crate::node::Node;
+
+/// Which groups to list.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Only of this namespace.
+    #[param(max_length = 128)]
+    namespace: Option<String>,
+    /// Where to go on.
+    #[param(max_length = 512)]
+    cursor: Option<String>,
+    /// How many at most; 100 if absent.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// The most groups that are looked at in a shard.
+const GROUPS_MAX: usize = 100_000;
+
+/// Lists groups, by namespace and name.
+#[utoipa::path(get, path = "/v1/groups", tag = "groups", operation_id = "listGroups",
+    params(ListParams),
+    responses(
+        (status = 200, description = "Some of them", body = Page<Group>),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn list(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Params(params): Params<ListParams>,
+) -> Answer<Json<Page<Group>>> {
+    caller.need(Role::Viewer)?;
+    let limit = limit(params.limit)?;
+    if let Some(namespace) = &params.namespace {
+        caller.need_namespace(namespace)?;
+    }
+    let namespace = params.namespace.or_else(|| caller.namespace.clone());
+    let all = tokio::task::spawn_blocking(move || gather(&node))
+        .await
+        .map_err(|_| Problem::new(500, "bug", "the list could not be made"))??;
+    let mut items: Vec<Group> = all
+        .into_values()
+        .filter(|group| namespace.as_ref().is_none_or(|ns| group.namespace == *ns))
+        .filter(|group| params.cursor.as_ref().is_none_or(|after| name_of(group) > *after))
+        .take(limit + 1)
+        .collect();
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next_cursor = items.last().filter(|_| more).map(name_of);
+    Ok(Json(Page { items, next_cursor }))
+}
+
+fn name_of(group: &Group) -> String {
+    format!("{}/{}", group.namespace, group.name)
+}
+
+/// All groups: those with jobs, and those with switches.
+fn gather(node: &Node) -> Result<BTreeMap<String, Group>, StoreError> {
+    let view = node.view();
+    let mut all: BTreeMap<String, Group> = BTreeMap::new();
+    for shard in node.shard_numbers() {
+        for count in read::groups(&*view, shard, GROUPS_MAX)? {
+            let group = entry(&mut all, &count.namespace, &count.name);
+            group.jobs += count.jobs;
+            group.jobs_is_minimum |= count.jobs_is_minimum;
+        }
+        let (from, to) = key::groups(shard);
+        for row in view.scan(Family::Meta, &from, &to) {
+            let (key, value) = row?;
+            let (namespace, name) = key::read_group(&key)?;
+            let row: GroupRow = record::decode("group", value)?;
+            let group = entry(&mut all, &namespace, &name);
+            group.paused = row.paused.as_ref().map(present::mark);
+            group.maintenance = row.maintenance.as_ref().map(present::mark);
+        }
+    }
+    Ok(all)
+}
+
+fn entry<'a>(all: &'a mut BTreeMap<String, Group>, namespace: &str, name: &str) -> &'a mut Group {
+    all.entry(format!("{namespace}/{name}")).or_insert_with(|| Group {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        jobs: 0,
+        jobs_is_minimum: false,
+        paused: None,
+        maintenance: None,
+    })
+}
+
+/// Makes a change in every shard. Should one fail, the request can be sent again.
+async fn change(
+    node: &Arc<Node>,
+    caller: &Caller,
+    group: &str,
+    params: &InNamespace,
+    change: GroupChange,
+) -> Answer<StatusCode> {
+    caller.need(Role::Operator)?;
+    let own = caller.namespace.as_deref();
+    let namespace = params.namespace.as_deref().or(own).unwrap_or("default");
+    caller.need_namespace(namespace)?;
+    if group.is_empty() || group.len() > 128 || namespace.len() > 128 {
+        let detail = "names of groups and namespaces have 1 to 128 characters";
+        return Err(Problem::new(422, "invalid_name", detail).at("group").into());
+    }
+    for shard in &node.shards {
+        loop {
+            let input = Input::Group {
+                actor: caller.name.clone(),
+                namespace: namespace.to_owned(),
+                group: group.to_owned(),
+                change: change.clone(),
+            };
+            if shard.ask(input).await? != Reply::More(true) {
+                break;
+            }
+        }
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Pauses all jobs of a group, present and future.
+#[utoipa::path(post, path = "/v1/groups/{group}/pause", tag = "groups", operation_id = "pauseGroup",
+    params(("group" = String, Path, description = "Name of the group"), InNamespace),
+    request_body(content = Option<PauseRequest>),
+    responses(
+        (status = 204, description = "It is paused"),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn pause(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Path(group): Path<String>,
+    Params(params): Params<InNamespace>,
+    OptionalBody(request): OptionalBody<PauseRequest>,
+) -> Answer<StatusCode> {
+    let note = note(request.note)?;
+    change(&node, &caller, &group, &params, GroupChange::Pause { note }).await
+}
+
+/// Ends a group's pause and its maintenance.
+#[utoipa::path(post, path = "/v1/groups/{group}/resume", tag = "groups", operation_id = "resumeGroup",
+    params(("group" = String, Path, description = "Name of the group"), InNamespace),
+    responses(
+        (status = 204, description = "It is resumed"),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn resume(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Path(group): Path<String>,
+    Params(params): Params<InNamespace>,
+) -> Answer<StatusCode> {
+    change(&node, &caller, &group, &params, GroupChange::Resume).await
+}
+
+/// Puts a group into maintenance: ticks of its jobs are skipped, and shown as such.
+#[utoipa::path(post, path = "/v1/groups/{group}/maintenance", tag = "groups", operation_id = "maintainGroup",
+    params(("group" = String, Path, description = "Name of the group"), InNamespace),
+    request_body(content = Option<MaintenanceRequest>),
+    responses(
+        (status = 204, description = "It is in maintenance"),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn maintenance(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Path(group): Path<String>,
+    Params(params): Params<InNamespace>,
+    OptionalBody(request): OptionalBody<MaintenanceRequest>,
+) -> Answer<StatusCode> {
+    let until = until(&request)?;
+    let note = note(request.note)?;
+    change(&node, &caller, &group, &params, GroupChange::Maintenance { until, note }).await
+}

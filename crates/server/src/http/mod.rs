@@ -1,0 +1,130 @@
+//! The HTTP API: routes, and how they are served.
+//!
+//! A file for each group of endpoints. Handlers check who asks, turn JSON into inputs for a shard
+//! or questions about a view, and answers back into JSON. They decide nothing.
+
+mod access;
+mod answer;
+mod cluster;
+mod docs;
+mod events;
+mod extract;
+mod groups;
+mod jobs;
+mod jobs_batch;
+mod jobs_control;
+mod jobs_create;
+mod jobs_history;
+mod ops;
+mod output;
+mod present;
+mod present_run;
+mod runs;
+mod schedules;
+mod serve;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::node::Node;
+
+pub use serve::{serve, tls_config};
+
+/// Largest body of a request about one thing.
+const BODY_MAX: usize = 1024 * 1024;
+/// Largest body of a batch.
+const BATCH_BODY_MAX: usize = 64 * 1024 * 1024;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Bellwether",
+        description = "A distributed cron and job scheduler. Errors are RFC 9457 problem documents \
+                       with a stable `code`; lists are `{items, next_cursor}`; durations are texts \
+                       such as `90s`, times RFC 3339 in UTC."
+    ),
+    tags(
+        (name = "jobs", description = "Definitions: schedule, target and policy"),
+        (name = "runs", description = "Executions and what they printed"),
+        (name = "groups", description = "Many jobs at once"),
+        (name = "schedules", description = "Schedules in plain words"),
+        (name = "access", description = "Tokens and the audit log"),
+        (name = "operations", description = "Health, metrics, events, workers"),
+    )
+)]
+struct Document;
+
+fn api() -> OpenApiRouter<Arc<Node>> {
+    let small = OpenApiRouter::new()
+        .routes(routes!(jobs_create::create, jobs::list))
+        .routes(routes!(jobs::get, jobs_create::put, jobs::patch, jobs::delete))
+        .routes(routes!(jobs_control::pause))
+        .routes(routes!(jobs_control::resume))
+        .routes(routes!(jobs_control::trigger))
+        .routes(routes!(jobs_control::maintenance))
+        .routes(routes!(jobs_history::next))
+        .routes(routes!(jobs_history::runs))
+        .routes(routes!(jobs_history::ticks))
+        .routes(routes!(jobs_history::why))
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::get))
+        .routes(routes!(runs::events))
+        .routes(routes!(output::output))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::retry))
+        .routes(routes!(groups::list))
+        .routes(routes!(groups::pause))
+        .routes(routes!(groups::resume))
+        .routes(routes!(groups::maintenance))
+        .routes(routes!(schedules::preview))
+        .routes(routes!(access::create_token, access::list_tokens))
+        .routes(routes!(access::revoke_token))
+        .routes(routes!(access::audit))
+        .routes(routes!(cluster::workers))
+        .routes(routes!(cluster::cluster))
+        .routes(routes!(events::events))
+        .layer(DefaultBodyLimit::max(BODY_MAX));
+    let large = OpenApiRouter::new()
+        .routes(routes!(jobs_batch::batch))
+        .layer(DefaultBodyLimit::max(BATCH_BODY_MAX));
+    small.merge(large)
+}
+
+fn open_to_all() -> OpenApiRouter<Arc<Node>> {
+    OpenApiRouter::new()
+        .routes(routes!(ops::healthz))
+        .routes(routes!(ops::readyz))
+        .routes(routes!(ops::metrics))
+}
+
+fn document_and_router() -> (Router<Arc<Node>>, utoipa::openapi::OpenApi) {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .merge(api())
+        .merge(open_to_all())
+        .split_for_parts()
+}
+
+/// The OpenAPI document, as JSON.
+#[must_use]
+pub fn openapi() -> String {
+    let (_, document) = document_and_router();
+    let mut text = document.to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn router(node: Arc<Node>) -> Router {
+    let (router, _) = document_and_router();
+    router
+        .merge(docs::routes())
+        .fallback(answer::no_such_path)
+        .method_not_allowed_fallback(answer::no_such_method)
+        .layer(middleware::from_fn_with_state(node.clone(), extract::identify))
+        .with_state(node)
+}

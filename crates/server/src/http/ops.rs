@@ -1,0 +1,40 @@
+//! Health and metrics. Open to all: they tell nothing about jobs.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use bellwether_api::Problem;
+
+use super::answer::Answer;
+use crate::node::Node;
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/healthz", tag = "operations", operation_id = "healthz",
+    responses((status = 200, description = "It does", body = String, content_type = "text/plain")))]
+pub async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Whether it takes requests and launches runs.
+#[utoipa::path(get, path = "/readyz", tag = "operations", operation_id = "readyz",
+    responses(
+        (status = 200, description = "It does", body = String, content_type = "text/plain"),
+        (status = "default", description = "It does not", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn readyz(State(node): State<Arc<Node>>) -> Answer<&'static str> {
+    match node.engine.stats().failure {
+        Some(why) => Err(Problem::new(503, "store_failed", why).into()),
+        None => Ok("ready\n"),
+    }
+}
+
+/// Figures in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "operations", operation_id = "metrics",
+    responses((status = 200, description = "The figures", body = String, content_type = "application/openmetrics-text")))]
+pub async fn metrics(State(node): State<Arc<Node>>) -> impl IntoResponse {
+    let text = node.metrics.text(&node.shards, &node.engine.stats());
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], text)
+}

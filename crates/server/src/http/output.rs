@@ -1,0 +1,204 @@
+//! What runs print, stored or live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bellwether_api::{Problem, Role};
+use bellwether_core::id::RunId;
+use bellwether_core::read;
+use bellwether_core::record::{OutputChunk, Run};
+use bellwether_core::run as life;
+use bellwether_worker::{Event, Stream};
+use bytes::Bytes;
+use futures::StreamExt;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use utoipa::IntoParams;
+
+use super::answer::Answer;
+use super::extract::Params;
+use super::runs;
+use crate::access::Caller;
+use crate::node::Node;
+
+/// Chunks read from the store at once.
+const CHUNKS: usize = 256;
+/// How often a run that has not started yet is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Which output.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct OutputParams {
+    /// Of which attempt; the last one if absent.
+    #[param(minimum = 1)]
+    attempt: Option<u32>,
+    /// Only `stdout` or `stderr`.
+    #[param(max_length = 16, example = "stdout")]
+    stream: Option<String>,
+    /// Whether to go on as more is printed, until the run has ended.
+    follow: Option<bool>,
+}
+
+/// What a run printed. With `follow=true` the answer goes on until the run has ended.
+#[utoipa::path(get, path = "/v1/runs/{run}/output", tag = "runs", operation_id = "getOutput",
+    params(("run" = String, Path, description = "Id of the run"), OutputParams),
+    responses(
+        (status = 200, description = "The bytes as they were printed; a line in brackets stands for what was not kept",
+            body = String, content_type = "text/plain"),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn output(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Params(params): Params<OutputParams>,
+) -> Answer<Response> {
+    caller.need(Role::Viewer)?;
+    let only = match params.stream.as_deref() {
+        None => None,
+        Some("stdout") => Some(1),
+        Some("stderr") => Some(2),
+        Some(_) => {
+            let detail = "stream is stdout or stderr";
+            return Err(Problem::new(400, "invalid_parameter", detail).at("stream").into());
+        }
+    };
+    let found = runs::find(&node, &caller, &name)?;
+    let (sender, receiver) = mpsc::channel::<Bytes>(16);
+    let wanted = Wanted { run: found.id, attempt: params.attempt, only };
+    let follow = params.follow.unwrap_or(false);
+    tokio::spawn(async move {
+        // An error means that the reader has gone away, or that the store has failed: stop.
+        let _ = send(node, wanted, follow, sender).await;
+    });
+    let body = Body::from_stream(ReceiverStream::new(receiver).map(Ok::<_, std::io::Error>));
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
+}
+
+struct Wanted {
+    run: RunId,
+    attempt: Option<u32>,
+    only: Option<u32>,
+}
+
+/// The reader has gone away, or there is nothing to read from.
+struct Gone;
+
+async fn send(
+    node: Arc<Node>,
+    wanted: Wanted,
+    follow: bool,
+    sender: mpsc::Sender<Bytes>,
+) -> Result<(), Gone> {
+    if follow {
+        wait_for_start(&node, &wanted, &sender).await?;
+    }
+    let live = node.worker.as_ref().and_then(|worker| worker.running().get(wanted.run));
+    let live = live.filter(|live| wanted.attempt.is_none_or(|attempt| attempt == live.attempt));
+    let Some(live) = live else {
+        let stored = read::run(&*node.view(), wanted.run).map_err(|_| Gone)?.ok_or(Gone)?;
+        let attempt = wanted.attempt.unwrap_or(stored.run.attempt);
+        return send_stored(&node, &wanted, &stored.run, attempt, &sender).await;
+    };
+    if !follow {
+        let captured = live.output.captured();
+        for chunk in &captured.head {
+            send_live(&wanted, Event::Output(chunk.clone()), &sender).await?;
+        }
+        if captured.dropped_bytes > 0 {
+            send_gap(captured.dropped_bytes, &sender).await?;
+        }
+        for chunk in &captured.tail {
+            send_live(&wanted, Event::Output(chunk.clone()), &sender).await?;
+        }
+        return Ok(());
+    }
+    let mut follower = live.output.follow();
+    while let Some(event) = follower.next().await {
+        send_live(&wanted, event, &sender).await?;
+    }
+    Ok(())
+}
+
+/// Waits until the attempt is under way here, or the run has ended.
+async fn wait_for_start(
+    node: &Arc<Node>,
+    wanted: &Wanted,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<(), Gone> {
+    loop {
+        if sender.is_closed() {
+            return Err(Gone);
+        }
+        let stored = read::run(&*node.view(), wanted.run).map_err(|_| Gone)?.ok_or(Gone)?;
+        let later = wanted.attempt.is_some_and(|attempt| attempt < stored.run.attempt);
+        let here = node.worker.as_ref().is_some_and(|w| w.running().get(wanted.run).is_some());
+        if life::is_ended(stored.run.status()) || later || here {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn send_live(
+    wanted: &Wanted,
+    event: Event,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<(), Gone> {
+    match event {
+        Event::Output(chunk) => {
+            let stream = match chunk.stream {
+                Stream::Stdout => 1,
+                Stream::Stderr => 2,
+                Stream::Body => 3,
+            };
+            if wanted.only.is_none_or(|only| only == stream) {
+                sender.send(chunk.bytes).await.map_err(|_| Gone)?;
+            }
+            Ok(())
+        }
+        Event::Skipped { bytes, .. } => send_gap(bytes, sender).await,
+    }
+}
+
+async fn send_gap(bytes: u64, sender: &mpsc::Sender<Bytes>) -> Result<(), Gone> {
+    let line = format!("\n[{bytes} bytes not kept]\n");
+    sender.send(Bytes::from(line)).await.map_err(|_| Gone)
+}
+
+async fn send_stored(
+    node: &Arc<Node>,
+    wanted: &Wanted,
+    run: &Run,
+    attempt: u32,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<(), Gone> {
+    let mut from = 0;
+    loop {
+        let chunks: Vec<OutputChunk> = {
+            let view = node.view();
+            read::output(&*view, wanted.run, run, attempt, from, CHUNKS).map_err(|_| Gone)?
+        };
+        let count = chunks.len();
+        for chunk in chunks {
+            if chunk.dropped_before > 0 {
+                send_gap(chunk.dropped_before, sender).await?;
+            }
+            if wanted.only.is_none_or(|only| only == chunk.stream) {
+                sender.send(chunk.data).await.map_err(|_| Gone)?;
+            }
+        }
+        if count < CHUNKS {
+            return Ok(());
+        }
+        from += count as u32;
+    }
+}

@@ -1,0 +1,139 @@
+//! Jobs, ticks and marks as JSON.
+
+use bellwether_api as api;
+use bellwether_api::Instant;
+use bellwether_core::id::JobId;
+use bellwether_core::id::RunId;
+use bellwether_core::read::{JobStatus, StoredAudit, StoredJob, StoredTick};
+use bellwether_core::record::{LastRun, Mark, TickFate, TokenRow};
+use bellwether_core::time::Time;
+
+use super::present_run::run_status;
+use crate::convert;
+
+/// A job.
+#[must_use]
+pub fn job(stored: &StoredJob, warnings: Vec<String>) -> api::Job {
+    let state = &stored.state;
+    let run_text = |n: u32| RunId { job: stored.id, n }.to_string();
+    let schedule_text = match stored.once() {
+        Some(at) => format!("Once, at {at}"),
+        None => stored.schedule().map(|s| s.describe()).unwrap_or_else(|error| error.message),
+    };
+    let info = api::JobInfo {
+        id: stored.id.to_string(),
+        status: status(stored.status()),
+        shard: stored.id.shard(),
+        execution_time: state.next_ms.map(|ms| Instant(Time(ms))),
+        schedule_text,
+        created_at: Instant(stored.created),
+        updated_at: Instant(stored.updated),
+        revision: stored.revision,
+        runs: state.runs,
+        open_runs: state.open.iter().map(|n| run_text(*n)).collect(),
+        last_run: state.last.as_ref().map(|last: &LastRun| api::LastRun {
+            id: run_text(last.n),
+            status: run_status(last.status()),
+            scheduled_at: Instant(Time(last.scheduled_ms)),
+            finished_at: Instant(Time(last.finished_ms)),
+        }),
+        paused: state.paused.as_ref().map(mark),
+        maintenance: state.maintenance.as_ref().map(mark),
+        warnings,
+    };
+    let spec = convert::spec(&stored.definition, state.paused.is_none());
+    api::Job { info, spec }
+}
+
+/// A job's status.
+#[must_use]
+pub fn status(status: JobStatus) -> api::JobStatus {
+    match status {
+        JobStatus::Scheduled => api::JobStatus::Scheduled,
+        JobStatus::Running => api::JobStatus::Running,
+        JobStatus::Paused => api::JobStatus::Paused,
+        JobStatus::Completed => api::JobStatus::Completed,
+        JobStatus::Failed => api::JobStatus::Failed,
+        JobStatus::Canceled => api::JobStatus::Canceled,
+    }
+}
+
+/// A job's status by name.
+#[must_use]
+pub fn status_of(name: &str) -> Option<JobStatus> {
+    Some(match name {
+        "scheduled" => JobStatus::Scheduled,
+        "running" => JobStatus::Running,
+        "paused" => JobStatus::Paused,
+        "completed" => JobStatus::Completed,
+        "failed" => JobStatus::Failed,
+        "canceled" => JobStatus::Canceled,
+        _ => return None,
+    })
+}
+
+/// Who set something.
+#[must_use]
+pub fn mark(mark: &Mark) -> api::Mark {
+    api::Mark {
+        at: Instant(Time(mark.at_ms)),
+        by: mark.by.clone(),
+        until: mark.until_ms.map(|ms| Instant(Time(ms))),
+        note: mark.note.clone(),
+    }
+}
+
+/// A row of the ledger.
+#[must_use]
+pub fn tick(job: JobId, row: &StoredTick) -> api::Tick {
+    let tick = &row.tick;
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let time = |ms: i64| (ms != 0).then(|| Instant(Time(ms)));
+    api::Tick {
+        at: Instant(row.at),
+        until: time(tick.until_ms).filter(|until| until.0 != row.at),
+        count: tick.count.max(1),
+        count_is_minimum: tick.count_is_minimum,
+        fate: match tick.fate() {
+            TickFate::Fired => api::TickFate::Fired,
+            TickFate::Late => api::TickFate::Late,
+            TickFate::Merged => api::TickFate::Merged,
+            TickFate::Skipped => api::TickFate::Skipped,
+            TickFate::Triggered => api::TickFate::Triggered,
+        },
+        reason: text(&tick.reason),
+        detail: text(&tick.detail),
+        run_id: (tick.run > 0).then(|| RunId { job, n: tick.run }.to_string()),
+        merged_into: time(tick.into_ms),
+        decided_at: Instant(Time(tick.decided_ms)),
+    }
+}
+
+/// An entry of the audit log.
+#[must_use]
+pub fn audit(stored: &StoredAudit) -> api::AuditEntry {
+    let entry = &stored.entry;
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    api::AuditEntry {
+        at: Instant(stored.at),
+        actor: entry.actor.clone(),
+        action: entry.action.clone(),
+        subject: entry.subject.clone(),
+        namespace: text(&entry.namespace),
+        detail: text(&entry.detail),
+        jobs: entry.jobs.iter().map(|id| JobId(*id).to_string()).collect(),
+    }
+}
+
+/// A token, without its secret.
+#[must_use]
+pub fn token(row: &TokenRow) -> api::Token {
+    api::Token {
+        name: row.name.clone(),
+        role: api::Role::of(&row.role).unwrap_or(api::Role::Viewer),
+        namespace: (!row.namespace.is_empty()).then(|| row.namespace.clone()),
+        created_at: Instant(Time(row.created_ms)),
+        created_by: row.created_by.clone(),
+        expires_at: row.expires_ms.map(|ms| Instant(Time(ms))),
+    }
+}

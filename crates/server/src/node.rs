@@ -1,0 +1,122 @@
+//! A node: a store, its shards, and the way to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bellwether_core::id::JobId;
+use bellwether_core::time::Time;
+use bellwether_core::turn::{Input, Notice, Reply};
+use bellwether_core::waist::{Shard, View};
+use bellwether_store::Engine;
+use tokio::sync::broadcast;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::access::Tokens;
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::shard::{Failure, ShardHandle};
+use crate::work::LocalWorker;
+
+/// Everything a request needs.
+pub struct Node {
+    /// The settings.
+    pub config: Config,
+    /// The store's id.
+    pub store_id: String,
+    /// Where everything is stored.
+    pub engine: Arc<dyn Engine>,
+    /// The shards, by number.
+    pub shards: Vec<ShardHandle>,
+    /// The built-in worker, if there is one.
+    pub worker: Option<Arc<LocalWorker>>,
+    /// Figures.
+    pub metrics: Arc<Metrics>,
+    /// What happens, as it happens.
+    pub notices: broadcast::Sender<Arc<Notice>>,
+    /// Who may do what.
+    pub tokens: Tokens,
+    /// When it was started.
+    pub started: Time,
+    /// Who listens to what happens.
+    pub listeners: AtomicUsize,
+    /// The next shard for a job that may go to any.
+    pub next_shard: AtomicUsize,
+}
+
+impl Node {
+    /// The newest durable state.
+    #[must_use]
+    pub fn view(&self) -> Arc<dyn View> {
+        self.engine.view()
+    }
+
+    /// All shards' numbers.
+    #[must_use]
+    pub fn shard_numbers(&self) -> Vec<Shard> {
+        self.shards.iter().map(|shard| shard.shard).collect()
+    }
+
+    /// The shard that owns a job; `None` if there is no such shard, and so no such job.
+    #[must_use]
+    pub fn shard_of(&self, job: JobId) -> Option<&ShardHandle> {
+        self.shards.get(usize::from(job.shard()))
+    }
+
+    /// The shard of a name within a namespace: a caller's key, or an ordering key.
+    #[must_use]
+    pub fn shard_of_name(&self, namespace: &str, name: &str) -> &ShardHandle {
+        let mut hasher = Xxh3::new();
+        hasher.update(namespace.as_bytes());
+        hasher.update(&[0]);
+        hasher.update(name.as_bytes());
+        let number = hasher.digest() % self.shards.len() as u64;
+        &self.shards[number as usize]
+    }
+
+    /// The shard for a job that may go to any.
+    #[must_use]
+    pub fn any_shard(&self) -> &ShardHandle {
+        let number = self.next_shard.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        &self.shards[number]
+    }
+
+    /// Asks the shard of a job for a decision.
+    ///
+    /// # Errors
+    /// When it was rejected or could not be made.
+    pub async fn ask(&self, job: JobId, input: Input) -> Result<Reply, Failure> {
+        match self.shard_of(job) {
+            Some(shard) => shard.ask(input).await,
+            None => Err(Failure::Rejected(bellwether_core::turn::Rejection::no_job())),
+        }
+    }
+
+    /// Starts listening to what happens, until the guard is dropped.
+    #[must_use]
+    pub fn listen(self: &Arc<Self>) -> Listening {
+        let receiver = self.notices.subscribe();
+        if self.listeners.fetch_add(1, Ordering::AcqRel) == 0 {
+            for shard in &self.shards {
+                shard.listen(true);
+            }
+        }
+        Listening { node: self.clone(), receiver }
+    }
+}
+
+/// Somebody who listens to what happens.
+pub struct Listening {
+    node: Arc<Node>,
+    /// What happens.
+    pub receiver: broadcast::Receiver<Arc<Notice>>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if self.node.listeners.fetch_sub(1, Ordering::AcqRel) == 1 {
+            for shard in &self.node.shards {
+                shard.listen(false);
+            }
+        }
+    }
+}

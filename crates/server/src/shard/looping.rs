@@ -1,0 +1,289 @@
+//! The loop of a shard.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bellwether_core::agenda::Agenda;
+use bellwether_core::time::Time;
+use bellwether_core::turn::{
+    Assignment, Decided, Effect, Halt, Input, Memory, Notice, Reply, Turn,
+};
+use bellwether_core::waist::{Batch, Shard, StoreError};
+use bellwether_store::Engine;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use super::handle::{Answer, Failure, Message, ShardHandle, ShardStatus};
+use crate::clock;
+use crate::metrics::Metrics;
+use crate::work::Dispatch;
+
+/// Entries of the due index a shard holds in memory.
+const AGENDA_ENTRIES_MAX: usize = 32_768;
+/// Inputs dealt with in one turn.
+const TURN_INPUTS_MAX: usize = 1_024;
+/// Keys after which a turn takes no more inputs.
+const TURN_WRITES_MAX: usize = 8_192;
+/// The longest a shard sleeps. It wakes for work; this only bounds the effect of a clock that was set.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// How often old history is looked for.
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+
+/// What a shard needs to run.
+pub struct ShardParts {
+    /// Where it stores.
+    pub engine: Arc<dyn Engine>,
+    /// Where its runs go.
+    pub dispatch: Arc<Dispatch>,
+    /// Where its figures go.
+    pub metrics: Arc<Metrics>,
+    /// Who hears what happens.
+    pub notices: tokio::sync::broadcast::Sender<Arc<Notice>>,
+    /// Who hears that it has failed.
+    pub failed: tokio::sync::mpsc::UnboundedSender<(Shard, StoreError)>,
+}
+
+struct Looping {
+    parts: ShardParts,
+    memory: Memory,
+    agenda: Agenda,
+    status: Arc<ShardStatus>,
+    inbox: Receiver<Message>,
+    pruned: Instant,
+    more_to_prune: bool,
+    stopping: bool,
+}
+
+/// A request that was decided and waits for the commit.
+type Pending = (Answer, Result<Reply, Failure>);
+
+/// Starts a shard whose memory has been loaded and recovered.
+///
+/// # Errors
+/// When there can be no thread.
+pub fn spawn(memory: Memory, parts: ShardParts) -> std::io::Result<(ShardHandle, JoinHandle<()>)> {
+    let (sender, inbox) = crossbeam_channel::unbounded();
+    let status = Arc::new(ShardStatus::default());
+    status.term.store(memory.term, Ordering::Relaxed);
+    let handle = ShardHandle { shard: memory.shard, status: status.clone(), inbox: sender };
+    let from = Time(memory.row.due_from_ms);
+    let agenda = Agenda::new(memory.shard, from, clock::now(), AGENDA_ENTRIES_MAX);
+    let name = format!("shard-{}", memory.shard);
+    let pruned = Instant::now();
+    let mut looping = Looping {
+        parts,
+        memory,
+        agenda,
+        status,
+        inbox,
+        pruned,
+        more_to_prune: false,
+        stopping: false,
+    };
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        let _guard = PanicGuard(looping.memory.shard, looping.parts.failed.clone());
+        if let Err(error) = looping.run() {
+            let shard = looping.memory.shard;
+            tracing::error!(shard, %error, "shard has stopped: its store failed");
+            let _ = looping.parts.failed.send((shard, error));
+        }
+    })?;
+    Ok((handle, thread))
+}
+
+/// Tells of a shard that ended by a bug: it must not just be missing.
+struct PanicGuard(Shard, tokio::sync::mpsc::UnboundedSender<(Shard, StoreError)>);
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let error = StoreError::Failed("its thread has panicked, which is a bug".to_owned());
+            let _ = self.1.send((self.0, error));
+        }
+    }
+}
+
+impl Looping {
+    fn run(&mut self) -> Result<(), StoreError> {
+        loop {
+            let messages = self.gather();
+            self.turn(messages)?;
+            if self.stopping && self.inbox.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until there is something to do, and takes what has come.
+    fn gather(&mut self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        let now = clock::now();
+        let wake = self.agenda.next_wake();
+        let busy = self.stopping || self.more_to_prune || self.agenda.wants_load(now);
+        let mut sleep = clock::until(wake, now, SLEEP_MAX);
+        if busy {
+            sleep = Duration::ZERO;
+        } else if !self.memory.row.classes.is_empty() {
+            sleep = sleep.min(PRUNE_EVERY.saturating_sub(self.pruned.elapsed()));
+        }
+        let first = if sleep.is_zero() {
+            self.inbox.try_recv().ok()
+        } else {
+            match self.inbox.recv_timeout(sleep) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.stopping = true;
+                    None
+                }
+            }
+        };
+        messages.extend(first);
+        while messages.len() < TURN_INPUTS_MAX {
+            match self.inbox.try_recv() {
+                Ok(message) => messages.push(message),
+                Err(_) => break,
+            }
+        }
+        messages
+    }
+
+    /// One turn: decide, commit, act.
+    fn turn(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
+        let now = clock::now();
+        let view = self.parts.engine.view();
+        if self.agenda.wants_load(now) {
+            self.agenda.load(&*view, now)?;
+        }
+        let due =
+            if self.stopping { Vec::new() } else { self.agenda.take_due(now, TURN_INPUTS_MAX) };
+        let prune = self.more_to_prune
+            || (self.pruned.elapsed() >= PRUNE_EVERY && !self.memory.row.classes.is_empty());
+        self.memory.advance_cursor(
+            due.first().map_or_else(|| self.agenda.earliest(now), |(entry, _)| entry.time),
+        );
+        let mut pending: Vec<Pending> = Vec::new();
+        let shard = self.memory.shard;
+        let mut turn = Turn::new(&*view, &mut self.memory, now);
+        for message in messages {
+            match message {
+                Message::Request(input, answer) => {
+                    self.status.requests.fetch_sub(1, Ordering::Relaxed);
+                    match turn.decide(*input) {
+                        Err(Halt::Store(error)) => return Err(error),
+                        decided => pending.push((answer, decided.map_err(Failure::from))),
+                    }
+                }
+                Message::Reports(reports) => {
+                    for report in reports {
+                        decided(turn.decide(Input::Report(report)))?;
+                    }
+                }
+                Message::Wake => self.status.waking.store(false, Ordering::Release),
+                Message::Listen(on) => turn.set_notices(on),
+                Message::Stop => self.stopping = true,
+            }
+        }
+        for (entry, value) in due {
+            decided(turn.decide(Input::Due { entry, value }))?;
+        }
+        if prune {
+            self.pruned = Instant::now();
+            self.more_to_prune = decided(turn.decide(Input::Prune))? == Some(Reply::More(true));
+        }
+        let granted =
+            if self.stopping { Vec::new() } else { claim(&mut turn, shard, &self.parts.dispatch)? };
+        let Decided { ops, effects } = turn.finish();
+        debug_assert!(granted.is_empty() || !ops.is_empty());
+        if !ops.is_empty() {
+            let begun = Instant::now();
+            let batch = Batch { shard, term: self.memory.term, ops };
+            let committed = self.parts.engine.commit(batch);
+            self.parts.metrics.commit(begun.elapsed());
+            if let Err(error) = committed {
+                for (answer, _) in pending {
+                    let _ = answer.send(Err(Failure::Store(error.clone())));
+                }
+                return Err(error);
+            }
+        }
+        // What was decided is durable. Only now may it be seen outside.
+        for (answer, result) in pending {
+            let _ = answer.send(result);
+        }
+        self.act(effects, now);
+        self.publish();
+        Ok(())
+    }
+
+    /// Performs what was decided.
+    fn act(&mut self, effects: Vec<Effect>, now: Time) {
+        let mut assignments: Vec<Assignment> = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Plan(entry, value) => self.agenda.plan(entry, value),
+                Effect::Unplan(entry) => self.agenda.unplan(entry),
+                Effect::Assign(assignment) => assignments.push(*assignment),
+                Effect::Stop { run, token, worker } => {
+                    self.parts.dispatch.stop(&worker, run, token)
+                }
+                Effect::Notice(notice) => {
+                    let _ = self.parts.notices.send(Arc::from(notice));
+                }
+            }
+        }
+        if !assignments.is_empty() {
+            self.parts.metrics.launched(&assignments, clock::now().max(now));
+            self.parts.dispatch.hand_over(assignments);
+        }
+    }
+
+    fn publish(&self) {
+        let status = &self.status;
+        status.open_runs.store(self.memory.open_runs, Ordering::Relaxed);
+        status.wheel_entries.store(self.agenda.len() as u64, Ordering::Relaxed);
+        *status.tally.lock() = self.memory.tally;
+        let mut ready = status.ready.lock();
+        ready.clear();
+        ready.extend(
+            self.memory.ready.lanes().map(|(lane, count)| (lane.queue.clone(), count as u64)),
+        );
+    }
+}
+
+/// Drops a rejection of an input that nobody waits for, and passes a failure of the store on.
+fn decided(outcome: Result<Reply, Halt>) -> Result<Option<Reply>, StoreError> {
+    match outcome {
+        Ok(reply) => Ok(Some(reply)),
+        Err(Halt::Rejected(_)) => Ok(None),
+        Err(Halt::Store(error)) => Err(error),
+    }
+}
+
+/// Claims waiting runs for workers with free slots. What is claimed is committed with the turn.
+fn claim(
+    turn: &mut Turn<'_>,
+    shard: Shard,
+    dispatch: &Dispatch,
+) -> Result<Vec<(Arc<str>, usize)>, StoreError> {
+    let mut granted = Vec::new();
+    for (lane, first, count) in turn.heads() {
+        let mut left = count;
+        while left > 0 && turn.size() < TURN_WRITES_MAX {
+            let Some((worker, slots)) = dispatch.reserve(shard, &lane, first, left) else {
+                break;
+            };
+            let claimed = turn.claim(&lane, &worker, slots)?;
+            if claimed < slots {
+                dispatch.give_back(&worker, &lane.work, slots - claimed);
+                granted.push((worker, claimed));
+                break;
+            }
+            granted.push((worker, claimed));
+            left -= claimed;
+        }
+    }
+    dispatch.declare(shard, turn.heads());
+    Ok(granted)
+}

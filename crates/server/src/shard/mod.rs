@@ -1,0 +1,22 @@
+//! Shards at work: one thread each, that gathers inputs, decides, commits and only then acts.
+//!
+//! ```text
+//!   inbox ──┐
+//!   due   ──┼─► Turn (pure) ─► commit ─► replies, assignments, stops, notices
+//!   slots ──┘                    │
+//!                                └─ fails: the shard stops, and with it the server
+//! ```
+//!
+//! The order is the guarantee: nothing leaves this module before the batch that decided it is
+//! durable. While a shard waits for its commit the others go on, and the engine makes one sync of
+//! what all of them submitted.
+//!
+//! [`ShardHandle`] is all that others see; its channel stays inside.
+
+mod handle;
+mod looping;
+mod recover;
+
+pub use handle::{Failure, ShardHandle};
+pub use looping::{ShardParts, spawn};
+pub use recover::{recover, take_over};

@@ -1,0 +1,337 @@
+//! Starting and stopping a server.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread::JoinHandle;
+
+use anyhow::{Context, bail};
+use bellwether_api::Role;
+use bellwether_core::id::RunId;
+use bellwether_core::key;
+use bellwether_core::record::{self, RunRow, StoreRow, TokenRow};
+use bellwether_core::run;
+use bellwether_core::turn::Memory;
+use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
+use bellwether_store::{DiskEngine, DiskOptions, Engine};
+use bellwether_worker::{Executor, ExecutorOptions, kill_orphans};
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::access::{self, Tokens};
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::node::Node;
+use crate::shard::{self, ShardHandle, ShardParts};
+use crate::work::{Dispatch, LocalOptions, LocalWorker, Slots};
+use crate::{clock, http};
+
+/// Shards of a new store, unless it is told otherwise.
+const SHARDS: u16 = 16;
+/// Notices kept for a listener that is slow.
+const NOTICES: usize = 4_096;
+/// Time that processes left over from a killed server get between TERM and KILL.
+const ORPHAN_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// A server that runs.
+pub struct RunningServer {
+    node: Arc<Node>,
+    dispatch: Arc<Dispatch>,
+    threads: Vec<JoinHandle<()>>,
+    failed: mpsc::UnboundedReceiver<(Shard, StoreError)>,
+    stop: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+    address: SocketAddr,
+    admin_token: Option<String>,
+}
+
+/// Starts a server and returns once it is ready.
+///
+/// # Errors
+/// When the settings do not go together, the address or the data directory cannot be had, or the
+/// store cannot be read. The message says what to do.
+pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
+    check_exposure(&config)?;
+    let tls = config.tls.as_ref().map(http::tls_config).transpose()?;
+    let listener = TcpListener::bind(config.listen).await.with_context(|| {
+        format!("cannot listen on {}; is another server running there?", config.listen)
+    })?;
+    let address = listener.local_addr()?;
+    let opened = {
+        let config = config.clone();
+        tokio::task::spawn_blocking(move || open(&config)).await??
+    };
+    let Opened { engine, store, mut memories } = opened;
+    end_orphans(&engine, &store, &memories).await?;
+    let recovering = engine.clone();
+    let memories = tokio::task::spawn_blocking(move || {
+        for memory in &mut memories {
+            shard::recover(&*recovering, memory)?;
+        }
+        Ok::<_, StoreError>(memories)
+    })
+    .await??;
+
+    let dispatch = Arc::new(Dispatch::default());
+    let metrics = Arc::new(Metrics::default());
+    let (notices, _) = broadcast::channel(NOTICES);
+    let (failed_sender, failed) = mpsc::unbounded_channel();
+    let mut shards: Vec<ShardHandle> = Vec::new();
+    let mut threads = Vec::new();
+    for memory in memories {
+        let parts = ShardParts {
+            engine: engine.clone(),
+            dispatch: dispatch.clone(),
+            metrics: metrics.clone(),
+            notices: notices.clone(),
+            failed: failed_sender.clone(),
+        };
+        let (handle, thread) = shard::spawn(memory, parts)?;
+        shards.push(handle);
+        threads.push(thread);
+    }
+    dispatch.set_shards(shards.clone());
+    let worker = start_worker(&config, &store, &dispatch, &shards)?;
+
+    let tokens =
+        Tokens::new(!config.listen.ip().is_loopback() && !config.insecure || config.require_token);
+    tokens.reload(&*engine.view())?;
+    let node = Arc::new(Node {
+        config,
+        store_id: store.id,
+        engine,
+        shards,
+        worker,
+        metrics,
+        notices,
+        tokens,
+        started: clock::now(),
+        listeners: AtomicUsize::new(0),
+        next_shard: AtomicUsize::new(rand::random_range(0..usize::from(SHARDS))),
+    });
+    let admin_token = first_admin_token(&node).await?;
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(http::serve(node.clone(), listener, tls, stop.clone()));
+    Ok(RunningServer { node, dispatch, threads, failed, stop, serving, address, admin_token })
+}
+
+/// Beyond loopback a server wants TLS and tokens, or to be told that it does not.
+fn check_exposure(config: &Config) -> anyhow::Result<()> {
+    if config.listen.ip().is_loopback() || config.insecure || config.tls.is_some() {
+        return Ok(());
+    }
+    bail!(
+        "{} can be reached from other machines: give a certificate with --tls-cert and --tls-key \
+         (requests then need a token), or say --insecure to go without both",
+        config.listen
+    )
+}
+
+struct Opened {
+    engine: Arc<dyn Engine>,
+    store: StoreRow,
+    memories: Vec<Memory>,
+}
+
+fn open(config: &Config) -> anyhow::Result<Opened> {
+    let mut options = DiskOptions::new(&config.data_dir);
+    options.cache_bytes = config.cache_bytes;
+    let engine: Arc<dyn Engine> = Arc::new(DiskEngine::open(options)?);
+    let mut first = shard::take_over(&*engine, 0, &config.rules)?;
+    let store = store_row(&*engine, &first, config)?;
+    let mut memories = Vec::with_capacity(store.shards as usize);
+    for number in 1..store.shards {
+        memories.push(shard::take_over(&*engine, number as Shard, &config.rules)?);
+    }
+    first.notices = false;
+    memories.insert(0, first);
+    Ok(Opened { engine, store, memories })
+}
+
+/// What the store says about itself; said now if it is new.
+fn store_row(engine: &dyn Engine, first: &Memory, config: &Config) -> anyhow::Result<StoreRow> {
+    if let Some(bytes) = engine.view().get(Family::Meta, &key::store_row())? {
+        let row: StoreRow = record::decode("store", bytes)?;
+        if let Some(wanted) = config.shards
+            && u32::from(wanted) != row.shards
+        {
+            bail!(
+                "{} has {} shards, and that cannot be changed; start without --shards, or with \
+                 --shards {}",
+                config.data_dir.display(),
+                row.shards,
+                row.shards
+            );
+        }
+        return Ok(row);
+    }
+    let shards = config.shards.unwrap_or(SHARDS);
+    if shards == 0 || shards > bellwether_core::id::SHARDS_MAX {
+        bail!("--shards must be from 1 to {}", bellwether_core::id::SHARDS_MAX);
+    }
+    let row = StoreRow {
+        id: format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>()),
+        shards: u32::from(shards),
+        created_ms: clock::now().0,
+    };
+    let put = Op::Put { family: Family::Meta, key: key::store_row(), value: record::encode(&row) };
+    engine.commit(Batch { shard: 0, term: first.term, ops: vec![put] })?;
+    Ok(row)
+}
+
+/// Ends processes that an earlier server of this store left behind when it was killed, so that a
+/// run that is resolved or started again cannot overlap with its old self.
+async fn end_orphans(
+    engine: &Arc<dyn Engine>,
+    store: &StoreRow,
+    memories: &[Memory],
+) -> anyhow::Result<()> {
+    let view = engine.view();
+    let mut open = BTreeSet::new();
+    for memory in memories {
+        let (from, to) = key::shard_range(memory.shard);
+        for row in view.scan(Family::Active, &from, &to) {
+            let (key, value) = row?;
+            let row: RunRow = record::decode("active", value)?;
+            if row.run.is_some_and(|run| run::is_with_worker(run.status())) {
+                let (job, n) = key::read_run(&key)?;
+                open.insert(RunId { job, n: n.unwrap_or(1) }.to_string());
+            }
+        }
+    }
+    if open.is_empty() {
+        return Ok(());
+    }
+    tracing::info!(runs = open.len(), "runs were under way when the server last stopped");
+    let orphans = kill_orphans(&store.id, ORPHAN_GRACE, |run| open.contains(run)).await;
+    for orphan in orphans {
+        if orphan.gone {
+            tracing::warn!(pid = orphan.pid, run = orphan.run_id, "ended a process left behind");
+        } else {
+            tracing::error!(
+                pid = orphan.pid,
+                run = orphan.run_id,
+                "cannot end a process left behind"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn start_worker(
+    config: &Config,
+    store: &StoreRow,
+    dispatch: &Arc<Dispatch>,
+    shards: &[ShardHandle],
+) -> anyhow::Result<Option<Arc<LocalWorker>>> {
+    if !config.worker {
+        return Ok(None);
+    }
+    let executor = Executor::new(ExecutorOptions {
+        extra_ca_file: config.http_ca_file.clone(),
+        ..ExecutorOptions::default()
+    })?;
+    let name = config.worker_name.clone().unwrap_or_else(host_name);
+    let options = LocalOptions {
+        name: name.into(),
+        queues: config.worker_queues.iter().cloned().collect(),
+        slots: Slots {
+            command: config.worker_slots,
+            http: config.worker_http_slots,
+            handlers: Default::default(),
+        },
+        output_limit: config.output_limit,
+        instance: store.id.clone(),
+    };
+    Ok(Some(LocalWorker::start(options, executor, dispatch.clone(), shards.to_vec())))
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "local".to_owned())
+}
+
+/// A server that wants tokens and has none makes one, which is shown this once.
+async fn first_admin_token(node: &Arc<Node>) -> anyhow::Result<Option<String>> {
+    if !node.tokens.required || !node.tokens.is_empty() {
+        return Ok(None);
+    }
+    let secret = access::new_secret()?;
+    let token = TokenRow {
+        name: "admin".to_owned(),
+        hash: access::hash(&secret),
+        role: Role::Admin.name().to_owned(),
+        namespace: String::new(),
+        created_ms: clock::now().0,
+        created_by: "first start".to_owned(),
+        expires_ms: None,
+    };
+    let input = bellwether_core::turn::Input::PutToken { actor: "first start".to_owned(), token };
+    node.shards[0].ask(input).await?;
+    node.tokens.reload(&*node.view())?;
+    Ok(Some(secret))
+}
+
+impl RunningServer {
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The secret of the admin token, if one was made at this start.
+    #[must_use]
+    pub fn admin_token(&self) -> Option<&str> {
+        self.admin_token.as_deref()
+    }
+
+    /// How many shards it has.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.node.shards.len()
+    }
+
+    /// Waits until a shard fails. That is for good: the process should say so and end.
+    pub async fn wait_for_failure(&mut self) -> anyhow::Error {
+        match self.failed.recv().await {
+            Some((shard, error)) => {
+                anyhow::Error::new(error).context(format!("shard {shard} has stopped"))
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops in order: no more requests, no more launches, running work finished or handed back,
+    /// everything stored.
+    ///
+    /// # Errors
+    /// When something could not be stored.
+    pub async fn shutdown(self) -> anyhow::Result<()> {
+        self.dispatch.close();
+        self.stop.cancel();
+        if let Some(worker) = &self.node.worker {
+            worker.drain(self.node.config.shutdown_grace).await;
+        }
+        let _ = self.serving.await;
+        for shard in &self.node.shards {
+            shard.stop();
+        }
+        let threads = self.threads;
+        let engine = self.node.engine.clone();
+        tokio::task::spawn_blocking(move || {
+            for thread in threads {
+                if thread.join().is_err() {
+                    tracing::error!("a shard's thread has panicked");
+                }
+            }
+            engine.close()
+        })
+        .await??;
+        Ok(())
+    }
+}

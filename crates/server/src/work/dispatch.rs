@@ -1,0 +1,210 @@
+//! Who has free slots, and who is waiting for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bellwether_core::id::RunId;
+use bellwether_core::turn::{Assignment, Lane, Turnstile, Work};
+use bellwether_core::waist::Shard;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::shard::ShardHandle;
+
+/// How many attempts a worker can run at once, by kind of work.
+#[derive(Clone, Debug, Default)]
+pub struct Slots {
+    /// Commands.
+    pub command: usize,
+    /// Requests.
+    pub http: usize,
+    /// Handlers, each with a number of its own.
+    pub handlers: BTreeMap<String, usize>,
+}
+
+impl Slots {
+    fn of(&mut self, work: &Work) -> Option<&mut usize> {
+        match work {
+            Work::Command => Some(&mut self.command),
+            Work::Http => Some(&mut self.http),
+            Work::Handler(name) => self.handlers.get_mut(name),
+        }
+    }
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub enum Order {
+    /// Run these.
+    Run(Vec<Assignment>),
+    /// Stop this attempt.
+    Stop(RunId, u64),
+}
+
+struct WorkerSeat {
+    name: Arc<str>,
+    queues: BTreeSet<String>,
+    free: Slots,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+/// The first waiting run of a lane in a shard, and how many wait.
+type Waiting = (Turnstile, usize);
+
+#[derive(Default)]
+struct State {
+    workers: Vec<WorkerSeat>,
+    /// Shards with runs that wait for slots, by lane.
+    hungry: BTreeMap<Lane, BTreeMap<Shard, Waiting>>,
+    shards: Vec<ShardHandle>,
+    closed: bool,
+}
+
+/// Matches waiting runs with free slots.
+#[derive(Default)]
+pub struct Dispatch {
+    state: Mutex<State>,
+}
+
+impl Dispatch {
+    /// Makes the shards known that are to be woken when slots become free.
+    pub fn set_shards(&self, shards: Vec<ShardHandle>) {
+        self.state.lock().shards = shards;
+    }
+
+    /// Adds a worker. Its orders come through the channel that is returned.
+    pub fn join(
+        &self,
+        name: Arc<str>,
+        queues: BTreeSet<String>,
+        slots: Slots,
+    ) -> mpsc::UnboundedReceiver<Order> {
+        let (orders, receiver) = mpsc::unbounded_channel();
+        let mut state = self.state.lock();
+        state.workers.push(WorkerSeat { name, queues, free: slots, orders });
+        for shard in &state.shards {
+            shard.wake();
+        }
+        receiver
+    }
+
+    /// Grants no more slots.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+    }
+
+    /// Reserves up to `want` slots for the first runs of a lane in a shard: a worker and how many.
+    /// Runs of other shards with a better claim are left their share.
+    pub fn reserve(
+        &self,
+        shard: Shard,
+        lane: &Lane,
+        first: Turnstile,
+        want: usize,
+    ) -> Option<(Arc<str>, usize)> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if state.closed {
+            return None;
+        }
+        let better: usize = state
+            .hungry
+            .get(lane)
+            .map(|shards| {
+                let ahead = shards.iter().filter(|(other, (head, _))| {
+                    **other != shard && (head.rank, head.scheduled) < (first.rank, first.scheduled)
+                });
+                ahead.map(|(_, (_, count))| count).sum()
+            })
+            .unwrap_or(0);
+        for seat in &mut state.workers {
+            if !seat.queues.is_empty() && !seat.queues.contains(&lane.queue) {
+                continue;
+            }
+            if let Some(free) = seat.free.of(&lane.work) {
+                let granted = free.saturating_sub(better).min(want);
+                if granted > 0 {
+                    *free -= granted;
+                    return Some((seat.name.clone(), granted));
+                }
+            }
+        }
+        None
+    }
+
+    /// Notes what still waits in a shard, and wakes shards that have a better claim to what is free.
+    pub fn declare(&self, shard: Shard, heads: Vec<(Lane, Turnstile, usize)>) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if heads.is_empty() && state.hungry.is_empty() {
+            return;
+        }
+        let mut changed = false;
+        state.hungry.retain(|lane, shards| {
+            if !heads.iter().any(|(waiting, _, _)| waiting == lane) {
+                changed |= shards.remove(&shard).is_some();
+            }
+            !shards.is_empty()
+        });
+        for (lane, first, count) in heads {
+            state.hungry.entry(lane).or_default().insert(shard, (first, count));
+        }
+        if changed {
+            // Somebody may have held back for this shard.
+            wake_best(state, None);
+        }
+    }
+
+    /// Returns slots: an attempt has ended, or was not claimed after all.
+    pub fn give_back(&self, worker: &str, work: &Work, slots: usize) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let seat = state.workers.iter_mut().find(|seat| &*seat.name == worker);
+        if let Some(free) = seat.and_then(|seat| seat.free.of(work)) {
+            *free += slots;
+        }
+        wake_best(state, Some(work));
+    }
+
+    /// Hands committed claims over to their workers.
+    pub fn hand_over(&self, assignments: Vec<Assignment>) {
+        let mut by_worker: BTreeMap<String, Vec<Assignment>> = BTreeMap::new();
+        for assignment in assignments {
+            match by_worker.get_mut(&assignment.worker) {
+                Some(list) => list.push(assignment),
+                None => {
+                    by_worker.insert(assignment.worker.clone(), vec![assignment]);
+                }
+            }
+        }
+        let state = self.state.lock();
+        for (worker, list) in by_worker {
+            if let Some(seat) = state.workers.iter().find(|seat| *seat.name == worker) {
+                let _ = seat.orders.send(Order::Run(list));
+            }
+        }
+    }
+
+    /// Tells a worker to stop an attempt.
+    pub fn stop(&self, worker: &str, run: RunId, token: u64) {
+        let state = self.state.lock();
+        if let Some(seat) = state.workers.iter().find(|seat| &*seat.name == worker) {
+            let _ = seat.orders.send(Order::Stop(run, token));
+        }
+    }
+}
+
+/// Wakes, for each lane of this kind of work, the shard whose waiting run comes first.
+fn wake_best(state: &State, work: Option<&Work>) {
+    for (lane, shards) in &state.hungry {
+        if work.is_some_and(|work| *work != lane.work) {
+            continue;
+        }
+        let best = shards.iter().min_by_key(|(_, (head, _))| (head.rank, head.scheduled));
+        if let Some((shard, _)) = best
+            && let Some(handle) = state.shards.get(usize::from(*shard))
+        {
+            handle.wake();
+        }
+    }
+}

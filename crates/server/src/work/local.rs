@@ -1,0 +1,233 @@
+//! The worker inside the server process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether_core::turn::{Assignment, Ending, Finished, Lane, Report, Reported, Work};
+use bellwether_core::waist::Shard;
+use bellwether_worker::{Control, Executor, LiveOutput, StopReason};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::attempts::{attempt_of, chunk_of, reported};
+use super::dispatch::{Dispatch, Order, Slots};
+use super::handlers;
+use super::running::{Running, RunningAttempt};
+use crate::clock;
+use crate::shard::ShardHandle;
+
+/// An attempt that takes longer than this is reported as started; a shorter one is reported once,
+/// at its end, which saves a write.
+const STARTED_AFTER: Duration = Duration::from_millis(50);
+/// How often new output is stored while an attempt runs.
+const OUTPUT_EVERY: Duration = Duration::from_secs(1);
+
+/// How the worker works.
+#[derive(Clone, Debug)]
+pub struct LocalOptions {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The queues it takes from; empty for all.
+    pub queues: BTreeSet<String>,
+    /// How many attempts it runs at once.
+    pub slots: Slots,
+    /// Bytes of output kept per attempt.
+    pub output_limit: usize,
+    /// The store's id.
+    pub instance: String,
+}
+
+/// The worker inside the server process.
+pub struct LocalWorker {
+    options: LocalOptions,
+    executor: Executor,
+    dispatch: Arc<Dispatch>,
+    shards: Vec<ShardHandle>,
+    running: Arc<Running>,
+    tasks: TaskTracker,
+}
+
+impl LocalWorker {
+    /// Starts it: from here on it takes runs.
+    #[must_use]
+    pub fn start(
+        options: LocalOptions,
+        executor: Executor,
+        dispatch: Arc<Dispatch>,
+        shards: Vec<ShardHandle>,
+    ) -> Arc<LocalWorker> {
+        let mut slots = options.slots.clone();
+        slots.handlers = handlers::slots();
+        let orders = dispatch.join(options.name.clone(), options.queues.clone(), slots);
+        let worker = Arc::new(LocalWorker {
+            options,
+            executor,
+            dispatch,
+            shards,
+            running: Arc::default(),
+            tasks: TaskTracker::new(),
+        });
+        tokio::spawn(worker.clone().take_orders(orders));
+        worker
+    }
+
+    /// What is under way.
+    #[must_use]
+    pub fn running(&self) -> Arc<Running> {
+        self.running.clone()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    /// Its options.
+    #[must_use]
+    pub fn options(&self) -> &LocalOptions {
+        &self.options
+    }
+
+    /// Waits for what is under way, up to `grace`, then stops it and waits for that.
+    pub async fn drain(&self, grace: Duration) {
+        self.tasks.close();
+        if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
+            tracing::warn!(running = self.running.count(), "stopping what is still running");
+            self.running.stop_all(StopReason::Shutdown);
+            self.tasks.wait().await;
+        }
+    }
+
+    async fn take_orders(self: Arc<Self>, mut orders: mpsc::UnboundedReceiver<Order>) {
+        while let Some(order) = orders.recv().await {
+            match order {
+                Order::Run(assignments) => self.run(assignments),
+                Order::Stop(run, token) => self.running.stop(run, token, StopReason::Canceled),
+            }
+        }
+    }
+
+    /// Runs what was handed over. Handlers that do nothing are done on the spot and reported
+    /// together; everything else gets a task of its own.
+    fn run(self: &Arc<Self>, assignments: Vec<Assignment>) {
+        let mut done: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
+        let mut count = 0;
+        for assignment in assignments {
+            match Lane::of(&assignment.definition).work {
+                Work::Handler(name) if name == handlers::NOOP => {
+                    count += 1;
+                    done.entry(assignment.run.job.shard()).or_default().push(nothing(&assignment));
+                }
+                work => {
+                    let worker = self.clone();
+                    self.tasks.spawn(async move { worker.attempt(assignment, work).await });
+                }
+            }
+        }
+        if count > 0 {
+            let work = Work::Handler(handlers::NOOP.to_owned());
+            self.dispatch.give_back(&self.options.name, &work, count);
+            for (shard, reports) in done {
+                self.report(shard, reports);
+            }
+        }
+    }
+
+    fn report(&self, shard: Shard, reports: Vec<Report>) {
+        if let Some(handle) = self.shards.get(usize::from(shard)) {
+            handle.report(reports);
+        }
+    }
+
+    /// Performs one attempt and reports it.
+    async fn attempt(self: Arc<Self>, assignment: Assignment, work: Work) {
+        let (run, token) = (assignment.run, assignment.token);
+        let shard = run.job.shard();
+        let say = |what: Reported| self.report(shard, vec![Report { run, token, what }]);
+        let Some(attempt) = attempt_of(&assignment, &self.options.instance) else {
+            self.dispatch.give_back(&self.options.name, &work, 1);
+            return say(Reported::HandedBack);
+        };
+        let control = Control::new();
+        let output = LiveOutput::new(self.options.output_limit);
+        self.running.add(
+            run,
+            RunningAttempt {
+                attempt: assignment.attempt,
+                token,
+                control: control.clone(),
+                output: output.clone(),
+            },
+        );
+        let begun = clock::now();
+        let execution = self.executor.execute(attempt, control, output.clone());
+        tokio::pin!(execution);
+        let mut persisted = Persisted::default();
+        let mut started = false;
+        let finished = loop {
+            let pause = if started { OUTPUT_EVERY } else { STARTED_AFTER };
+            match tokio::time::timeout(pause, &mut execution).await {
+                Ok(finished) => break finished,
+                Err(_) if !started => {
+                    started = true;
+                    say(Reported::Started { at: begun });
+                }
+                Err(_) => {
+                    if let Some(what) = persisted.more(&output) {
+                        say(what);
+                    }
+                }
+            }
+        };
+        self.dispatch.give_back(&self.options.name, &work, 1);
+        say(match reported(finished, persisted.bytes, persisted.sequence) {
+            Some(finished) => Reported::Finished(Box::new(finished)),
+            None => Reported::HandedBack,
+        });
+        self.running.remove(run, token);
+    }
+}
+
+/// How much of an attempt's output has been reported.
+#[derive(Default)]
+struct Persisted {
+    bytes: u64,
+    sequence: u32,
+}
+
+impl Persisted {
+    /// What has been printed since, as far as it belongs to the head that is kept.
+    fn more(&mut self, output: &LiveOutput) -> Option<Reported> {
+        let new = output.head_since(self.bytes);
+        let last = new.last()?;
+        self.bytes = last.end();
+        let sequence = self.sequence;
+        self.sequence += u32::try_from(new.len()).unwrap_or(u32::MAX);
+        let chunks = new.iter().map(|chunk| chunk_of(chunk, 0)).collect();
+        Some(Reported::Output { sequence, chunks })
+    }
+}
+
+/// The report of an attempt that does nothing.
+fn nothing(assignment: &Assignment) -> Report {
+    let now = clock::now();
+    Report {
+        run: assignment.run,
+        token: assignment.token,
+        what: Reported::Finished(Box::new(Finished {
+            started: Some(now),
+            finished: now,
+            how: Ending::Succeeded,
+            exit_code: None,
+            signal: None,
+            http_status: 0,
+            reason: String::new(),
+            detail: String::new(),
+            result: None,
+            output: Vec::new(),
+            output_sequence: 0,
+        })),
+    }
+}

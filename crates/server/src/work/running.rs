@@ -1,0 +1,68 @@
+//! The attempts that are under way in this process, for stopping them and for reading along.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bellwether_core::id::RunId;
+use bellwether_worker::{Control, LiveOutput, StopReason};
+use parking_lot::Mutex;
+
+/// An attempt that is under way.
+#[derive(Clone)]
+pub struct RunningAttempt {
+    /// Its number.
+    pub attempt: u32,
+    /// Its fencing token.
+    pub token: u64,
+    /// How to stop it.
+    pub control: Control,
+    /// What it prints.
+    pub output: Arc<LiveOutput>,
+}
+
+/// All attempts that are under way.
+#[derive(Default)]
+pub struct Running {
+    attempts: Mutex<BTreeMap<RunId, RunningAttempt>>,
+}
+
+impl Running {
+    /// Adds an attempt.
+    pub fn add(&self, run: RunId, attempt: RunningAttempt) {
+        self.attempts.lock().insert(run, attempt);
+    }
+
+    /// Removes an attempt.
+    pub fn remove(&self, run: RunId, token: u64) {
+        let mut attempts = self.attempts.lock();
+        if attempts.get(&run).is_some_and(|attempt| attempt.token == token) {
+            attempts.remove(&run);
+        }
+    }
+
+    /// The attempt of a run that is under way.
+    #[must_use]
+    pub fn get(&self, run: RunId) -> Option<RunningAttempt> {
+        self.attempts.lock().get(&run).cloned()
+    }
+
+    /// Stops the attempt of a run.
+    pub fn stop(&self, run: RunId, token: u64, reason: StopReason) {
+        if let Some(attempt) = self.get(run).filter(|attempt| attempt.token == token) {
+            attempt.control.stop(reason);
+        }
+    }
+
+    /// Stops all.
+    pub fn stop_all(&self, reason: StopReason) {
+        for attempt in self.attempts.lock().values() {
+            attempt.control.stop(reason);
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.attempts.lock().len()
+    }
+}
