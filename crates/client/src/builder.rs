@@ -1,0 +1,102 @@
+//! Settings of a client.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+
+use crate::{Client, ClientError, DEFAULT_SERVER, address, tls};
+
+/// How long connecting may take.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a request may take, unless said otherwise. Streams have no such limit.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Settings of a [`Client`]; made by [`Client::builder`].
+#[derive(Clone)]
+pub struct ClientBuilder {
+    server: String,
+    token: Option<String>,
+    ca_file: Option<PathBuf>,
+    namespace: Option<String>,
+    timeout: Duration,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> ClientBuilder {
+        ClientBuilder {
+            server: DEFAULT_SERVER.to_owned(),
+            token: None,
+            ca_file: None,
+            namespace: None,
+            timeout: REQUEST_TIME_MAX,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Where the server is: `HOST:PORT`, or a URL. Loopback and port 2355 unless set.
+    #[must_use]
+    pub fn server(mut self, server: impl Into<String>) -> ClientBuilder {
+        self.server = server.into();
+        self
+    }
+
+    /// The token to send.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> ClientBuilder {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// A file of certificate authorities (PEM) to trust in addition to the system's.
+    #[must_use]
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> ClientBuilder {
+        self.ca_file = Some(path.into());
+        self
+    }
+
+    /// The namespace in which keys and groups are looked up, jobs are created and lists are made.
+    /// Unless set, keys and groups are looked up in `default` and lists are of all namespaces.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> ClientBuilder {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// How long a request may take; a minute unless set. Streams have no such limit.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> ClientBuilder {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Makes the client. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] if the address, the token or the certificate file cannot be used.
+    pub fn build(self) -> Result<Client, ClientError> {
+        let base = address::parse(&self.server)?;
+        let mut headers = HeaderMap::new();
+        if let Some(token) = &self.token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
+                .map_err(|_| ClientError::Setup("the token has characters no token has".into()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls::config(
+                base.scheme() == "https",
+                self.ca_file.as_deref(),
+            )?)
+            .user_agent(concat!("bellwether-client/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .connect_timeout(CONNECT_TIME_MAX)
+            // A redirect would carry the token to who knows where.
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .build()
+            .map_err(|error| ClientError::Setup(format!("the client cannot be set up: {error}")))?;
+        Ok(Client { http, base, namespace: self.namespace, timeout: self.timeout })
+    }
+}

@@ -1,0 +1,197 @@
+//! What lists can be narrowed by.
+//!
+//! Every filter has a `limit` (items per page, at most 1000) and a `cursor` (from the page before);
+//! the streams over all pages take care of the cursor themselves.
+
+use bellwether_api::{Instant, JobStatus, RunStatus};
+
+use crate::client::Query;
+
+/// Which jobs to list.
+#[derive(Clone, Debug, Default)]
+pub struct JobFilter {
+    /// Of this namespace; the client's if absent.
+    pub namespace: Option<String>,
+    /// Of this group.
+    pub group: Option<String>,
+    /// Of this owner.
+    pub owner: Option<String>,
+    /// With this status.
+    pub status: Option<JobStatus>,
+    /// With this label: `name=value`.
+    pub label: Option<String>,
+    /// Whose key starts like this.
+    pub key_prefix: Option<String>,
+    /// Items per page.
+    pub limit: Option<u32>,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct RunFilter {
+    /// Of this namespace; the client's if absent.
+    pub namespace: Option<String>,
+    /// With this status.
+    pub status: Option<RunStatus>,
+    /// Of this queue.
+    pub queue: Option<String>,
+    /// Items per page.
+    pub limit: Option<u32>,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
+/// Which rows of a job's ledger to list.
+#[derive(Clone, Debug, Default)]
+pub struct TickFilter {
+    /// Items per page.
+    pub limit: Option<u32>,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
+/// Which entries of the audit log to list.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// Not before this.
+    pub since: Option<Instant>,
+    /// Not after this.
+    pub until: Option<Instant>,
+    /// Items per page.
+    pub limit: Option<u32>,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
+/// Which events to hear of.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Of this namespace; the client's if absent.
+    pub namespace: Option<String>,
+    /// Of this job.
+    pub job: Option<String>,
+}
+
+/// Which output of a run to read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OutputFilter {
+    /// Of this attempt; of the last if absent.
+    pub attempt: Option<u32>,
+    /// Whether to wait for more until the run has ended.
+    pub follow: bool,
+}
+
+/// A filter that names pages.
+pub(crate) trait Paged: Clone {
+    /// Sets where to go on.
+    fn set_cursor(&mut self, cursor: String);
+}
+
+macro_rules! paged {
+    ($($filter:ty),*) => {
+        $(impl Paged for $filter {
+            fn set_cursor(&mut self, cursor: String) {
+                self.cursor = Some(cursor);
+            }
+        })*
+    };
+}
+
+paged!(JobFilter, RunFilter, TickFilter, AuditFilter);
+
+fn add(query: &mut Query, name: &'static str, value: Option<impl ToString>) {
+    query.extend(value.map(|value| (name, value.to_string())));
+}
+
+impl JobFilter {
+    pub(crate) fn query(&self, namespace: Option<&str>) -> Query {
+        let mut query = Query::new();
+        add(&mut query, "namespace", self.namespace.as_deref().or(namespace));
+        add(&mut query, "group", self.group.as_deref());
+        add(&mut query, "owner", self.owner.as_deref());
+        add(&mut query, "status", self.status.map(job_status_name));
+        add(&mut query, "label", self.label.as_deref());
+        add(&mut query, "key_prefix", self.key_prefix.as_deref());
+        add(&mut query, "limit", self.limit);
+        add(&mut query, "cursor", self.cursor.as_deref());
+        query
+    }
+}
+
+impl RunFilter {
+    pub(crate) fn query(&self, namespace: Option<&str>) -> Query {
+        let mut query = Query::new();
+        add(&mut query, "namespace", self.namespace.as_deref().or(namespace));
+        add(&mut query, "status", self.status.map(run_status_name));
+        add(&mut query, "queue", self.queue.as_deref());
+        add(&mut query, "limit", self.limit);
+        add(&mut query, "cursor", self.cursor.as_deref());
+        query
+    }
+}
+
+impl TickFilter {
+    pub(crate) fn query(&self) -> Query {
+        let mut query = Query::new();
+        add(&mut query, "limit", self.limit);
+        add(&mut query, "cursor", self.cursor.as_deref());
+        query
+    }
+}
+
+impl AuditFilter {
+    pub(crate) fn query(&self) -> Query {
+        let mut query = Query::new();
+        add(&mut query, "since", self.since);
+        add(&mut query, "until", self.until);
+        add(&mut query, "limit", self.limit);
+        add(&mut query, "cursor", self.cursor.as_deref());
+        query
+    }
+}
+
+impl EventFilter {
+    pub(crate) fn query(&self, namespace: Option<&str>) -> Query {
+        let mut query = Query::new();
+        add(&mut query, "namespace", self.namespace.as_deref().or(namespace));
+        add(&mut query, "job", self.job.as_deref());
+        query
+    }
+}
+
+impl OutputFilter {
+    pub(crate) fn query(self) -> Query {
+        let mut query = Query::new();
+        add(&mut query, "attempt", self.attempt);
+        add(&mut query, "follow", self.follow.then_some(true));
+        query
+    }
+}
+
+fn job_status_name(status: JobStatus) -> &'static str {
+    match status {
+        JobStatus::Scheduled => "scheduled",
+        JobStatus::Running => "running",
+        JobStatus::Paused => "paused",
+        JobStatus::Completed => "completed",
+        JobStatus::Failed => "failed",
+        JobStatus::Canceled => "canceled",
+    }
+}
+
+fn run_status_name(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Scheduled => "scheduled",
+        RunStatus::Queued => "queued",
+        RunStatus::Claimed => "claimed",
+        RunStatus::Running => "running",
+        RunStatus::Retrying => "retrying",
+        RunStatus::Succeeded => "succeeded",
+        RunStatus::Failed => "failed",
+        RunStatus::Canceled => "canceled",
+        RunStatus::Lost => "lost",
+        RunStatus::Skipped => "skipped",
+    }
+}

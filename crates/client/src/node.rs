@@ -1,0 +1,79 @@
+//! The server itself: its health, its shards, its workers.
+
+use bellwether_api::{Cluster, Page, Worker};
+use reqwest::Method;
+
+use crate::{Client, ClientError};
+
+/// How a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Whether it is alive.
+    pub healthy: bool,
+    /// Whether it takes requests and launches jobs.
+    pub ready: bool,
+    /// What it says about that.
+    pub detail: String,
+}
+
+impl Client {
+    /// How the server is.
+    ///
+    /// # Errors
+    /// If it cannot be reached. A server that is not ready is an answer, no error.
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        let (healthy, alive) = self.probe("healthz").await?;
+        let (ready, detail) = self.probe("readyz").await?;
+        let detail = if healthy { detail } else { alive };
+        Ok(Health { healthy, ready, detail })
+    }
+
+    async fn probe(&self, path: &str) -> Result<(bool, String), ClientError> {
+        let request = self.request(Method::GET, &[path], &Vec::new())?.timeout(self.timeout);
+        let response = request.send().await.map_err(|error| self.failed(&error))?;
+        let good = response.status().is_success();
+        let text = response.text().await.map_err(|error| self.failed(&error))?;
+        let said = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|value| {
+            let said = value.get("detail").or_else(|| value.get("status"))?;
+            said.as_str().map(str::to_owned)
+        });
+        Ok((good, said.unwrap_or_else(|| text.trim().to_owned())))
+    }
+
+    /// The nodes and shards.
+    ///
+    /// # Errors
+    /// If the server refuses or cannot be reached.
+    pub async fn cluster(&self) -> Result<Cluster, ClientError> {
+        self.get(&["v1", "cluster"], &Vec::new()).await
+    }
+
+    /// The workers.
+    ///
+    /// # Errors
+    /// If the server refuses or cannot be reached.
+    pub async fn workers(&self) -> Result<Page<Worker>, ClientError> {
+        self.get(&["v1", "workers"], &Vec::new()).await
+    }
+
+    /// The server's metrics, in the text format of Prometheus.
+    ///
+    /// # Errors
+    /// If the server refuses or cannot be reached.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        self.text("metrics").await
+    }
+
+    /// The OpenAPI document.
+    ///
+    /// # Errors
+    /// If the server refuses or cannot be reached.
+    pub async fn openapi(&self) -> Result<String, ClientError> {
+        self.text("openapi.json").await
+    }
+
+    async fn text(&self, path: &str) -> Result<String, ClientError> {
+        let (_, body) = self.bytes(self.request(Method::GET, &[path], &Vec::new())?).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+}
