@@ -99,6 +99,7 @@ impl Turn<'_> {
         let cutoff = self.now.minus_ms(allowed_ms);
         let mut handled = tick;
         let mut fired = false;
+        let mut must_run = false;
         if job.state.held {
             // Somebody held it back: it is late, but it was not missed.
             self.let_go(&mut job);
@@ -107,13 +108,17 @@ impl Turn<'_> {
             let timely_next = schedule.next_after(cutoff).is_some_and(|next| next <= self.now);
             (handled, fired) =
                 self.missed(&mut job, schedule, tick, cutoff, timely_next, &mut to_cancel)?;
+            // The runs that make up for missed ticks do not stand in the way of the next ones.
+            let policy = job.definition.misfire.unwrap_or_default().policy();
+            must_run = fired && policy == MisfirePolicy::All;
         } else {
             fired |= self.fire(&mut job, tick, Cause::Schedule, false, &mut to_cancel)?;
         }
         for _ in 1..TICKS_AT_ONCE {
             match schedule.next_after(handled).filter(|next| *next <= self.now) {
                 Some(next) if !schedule.counts_from_finish() => {
-                    fired |= self.fire(&mut job, next, Cause::Schedule, false, &mut to_cancel)?;
+                    fired |=
+                        self.fire(&mut job, next, Cause::Schedule, must_run, &mut to_cancel)?;
                     handled = next;
                 }
                 _ => break,

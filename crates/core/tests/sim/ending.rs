@@ -14,9 +14,9 @@ use crate::world::job::ANA;
 use crate::world::worker::finished;
 
 /// How long the healthy time lasts.
-const HEALTHY_MS: u64 = 240_000;
+const HEALTHY_MS: u64 = 90_000;
 /// The step in which it passes.
-const STEP_MS: u64 = 3_000;
+const STEP_MS: u64 = 5_000;
 
 pub fn comes_to_rest(life: &mut Life) {
     release_all(life);

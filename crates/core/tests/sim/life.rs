@@ -215,7 +215,7 @@ impl Life {
         let actor = ANA.to_owned();
         if ids.len() < 3 || (ids.len() < 9 && self.pick.one_in(4)) {
             let count = 1 + self.pick.below(2);
-            let jobs = (0..count).map(|_| self.pick.job(now).new()).collect();
+            let jobs = (0..count).map(|_| self.pick.job(now).request()).collect();
             return Some(Input::Create { actor, jobs });
         }
         let job = *self.pick.of(&ids)?;

@@ -3,4 +3,17 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod crash;
+mod create;
+mod delete;
+mod edit;
+mod group;
+mod misfire;
 mod once;
+mod order;
+mod overlap;
+mod pause;
+mod prune;
+mod recurring;
+mod retry;
+mod trigger;

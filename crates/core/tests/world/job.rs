@@ -166,7 +166,7 @@ impl Job {
     }
 
     /// The request that creates it.
-    pub fn new(&self) -> NewJob {
+    pub fn request(&self) -> NewJob {
         NewJob { definition: self.0.clone(), hash: self.hash(), reserved: None }
     }
 
@@ -185,7 +185,7 @@ fn ana() -> String {
 impl World {
     /// Creates a job, or says why not.
     pub fn try_add(&mut self, job: &Job) -> Result<Created, Rejection> {
-        self.try_create(job.new())
+        self.try_create(job.request())
     }
 
     pub fn try_create(&mut self, job: NewJob) -> Result<Created, Rejection> {

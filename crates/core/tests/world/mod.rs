@@ -81,6 +81,8 @@ pub struct World {
     pub most_written: usize,
     /// Whether workers start what they get at once, rather than when they are told.
     pub eager: bool,
+    /// Whether callers' keys of some jobs are kept by other shards.
+    pub keys_elsewhere: bool,
     /// The replies of the last turn whose writes became durable, also if nobody got them.
     pub replies: Vec<Result<Reply, Rejection>>,
 }
@@ -113,6 +115,7 @@ impl World {
             look_always: true,
             most_written: 0,
             eager: true,
+            keys_elsewhere: false,
             replies: Vec::new(),
         };
         world.agenda.load(&world.store, ZERO).unwrap();
