@@ -6,11 +6,15 @@ use serde::de::DeserializeOwned;
 use super::limits::JSON_DEPTH_MAX;
 use super::problem::{invalid, nearest, quoted, sentence};
 
-/// Reads a body.
+/// Reads a body, which is always an object.
 ///
 /// # Errors
 /// What [`json_problem`] says, with the path of the field at fault where there is one.
 pub fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // Derived readers would take a list for an object whose names were left out.
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::new(400, "invalid_type", "found a list, expected an object"));
+    }
     serde_json::from_slice(body).map_err(|error| {
         let problem = json_problem(&error);
         // Only what went wrong is read a second time, by the slower reader that knows where it is.

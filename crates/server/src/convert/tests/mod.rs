@@ -5,7 +5,7 @@ mod bad_json;
 mod examples;
 mod patches;
 mod previews;
-//mod properties;
+mod properties;
 mod secrets;
 mod speed;
 
