@@ -133,6 +133,8 @@ pub enum Input {
     Lost {
         /// Which run.
         run: RunId,
+        /// The attempt's fencing token: nothing is said about an attempt that came after it.
+        token: u64,
         /// How that is known.
         detail: String,
     },

@@ -115,7 +115,7 @@ impl<'a> Turn<'a> {
             Input::Retry { actor, run } => self.retry(&actor, run),
             Input::Due { entry, value } => self.due(entry, value),
             Input::Report(report) => self.report(report),
-            Input::Lost { run, detail } => self.lost(run, &detail),
+            Input::Lost { run, token, detail } => self.lost(run, token, &detail),
             Input::Prune => self.prune(),
             Input::PutToken { actor, token } => self.put_token(&actor, token),
             Input::RevokeToken { actor, name } => self.revoke_token(&actor, &name),

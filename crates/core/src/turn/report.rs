@@ -145,11 +145,11 @@ impl Turn<'_> {
     }
 
     /// Nobody can say what became of an attempt.
-    pub(super) fn lost(&mut self, id: RunId, detail: &str) -> Result<Reply, Halt> {
+    pub(super) fn lost(&mut self, id: RunId, token: u64, detail: &str) -> Result<Reply, Halt> {
         let Some((row, run)) = self.take_open(id)? else {
             return Ok(Reply::Stale);
         };
-        if !run::is_with_worker(run.status()) {
+        if run.token != token || !run::is_with_worker(run.status()) {
             self.keep_open(id, row, run);
             return Ok(Reply::Stale);
         }

@@ -168,6 +168,11 @@ impl Life {
             self.crashes += 1;
             // Handed over just before the end, a worker may have begun; all die with the server.
             self.alive.clear();
+            for start in self.world.handed.clone() {
+                if self.pick.one_in(2) {
+                    self.begun.push(start);
+                }
+            }
         }
         for (input, reply) in inputs.into_iter().zip(self.world.replies.clone()) {
             if self.trace {
@@ -273,6 +278,10 @@ impl Life {
             && let Some((run, token)) = self.pick.of(&self.past).copied()
         {
             // It has said so before, or it was written off long ago.
+            if self.pick.one_in(4) {
+                let detail = "noticed late".to_owned();
+                return Some(Input::Lost { run, token, detail });
+            }
             let how = [Ending::Succeeded, Ending::Failed][self.pick.below(2) as usize];
             return Some(finished(run, token, now, how));
         }
@@ -299,7 +308,7 @@ impl Life {
                 // It dies, and after a while somebody notices.
                 self.gone(run, token);
                 let detail = "no heartbeat".to_owned();
-                return Some(Input::Lost { run, detail });
+                return Some(Input::Lost { run, token, detail });
             }
             14 => {
                 let token = token.wrapping_add(self.pick.below(3)).wrapping_sub(2);

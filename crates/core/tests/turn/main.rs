@@ -1,5 +1,7 @@
 //! The rules, told as stories. Each test is named by the requirement it guards.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../world/mod.rs"]
 mod world;
 

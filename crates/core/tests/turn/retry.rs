@@ -63,6 +63,7 @@ fn r98_a_report_under_a_stale_token_changes_nothing() {
         handed_back(id, first),
         printed(id, first, 0, "late"),
         finished(id, second + 1, t(5), Ending::Succeeded),
+        Input::Lost { run: id, token: first, detail: String::new() },
     ] {
         assert_eq!(w.tell(late), Reply::Stale);
     }

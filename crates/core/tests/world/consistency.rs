@@ -229,6 +229,17 @@ fn check_jobs(picture: &Picture) {
         }
         let schedule = compiled(*id, job);
         assert!(!state.ended || state.next_ms.is_none(), "{id} has ended");
+        let max_runs = job.definition.schedule.as_ref().map_or(0, |schedule| schedule.max_runs);
+        let handled = Time(state.handled_ms.unwrap_or(0));
+        let more = if schedule.counts_from_finish() {
+            schedule.next_after_finish(handled)
+        } else {
+            schedule.next_after(handled)
+        };
+        assert!(
+            !state.ended || max_runs > 0 || schedule.is_once().is_some() || more.is_none(),
+            "R5: {id} has ended, though its schedule has not"
+        );
         if schedule.is_once().is_some() && state.ended && open.is_empty() {
             assert!(has_due(picture, *id, DueKind::Sweep), "{id} will be swept");
         }

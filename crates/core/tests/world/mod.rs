@@ -81,6 +81,8 @@ pub struct World {
     pub most_written: usize,
     /// Whether workers start what they get at once, rather than when they are told.
     pub eager: bool,
+    /// What was handed to workers in the last turn, also if the server died right after.
+    pub handed: Vec<Start>,
     /// Whether callers' keys of some jobs are kept by other shards.
     pub keys_elsewhere: bool,
     /// The replies of the last turn whose writes became durable, also if nobody got them.
@@ -115,6 +117,7 @@ impl World {
             look_always: true,
             most_written: 0,
             eager: true,
+            handed: Vec::new(),
             keys_elsewhere: false,
             replies: Vec::new(),
         };
@@ -163,6 +166,7 @@ impl World {
         let decided = turn.finish();
         self.most_written = self.most_written.max(decided.ops.len());
         self.replies = Vec::new();
+        self.handed = Vec::new();
         if crash == Crash::BeforeCommit {
             self.restart(true);
             return None;

@@ -44,6 +44,7 @@ impl World {
             self.starts.push(start.clone());
         }
         let (run, token) = (start.run, start.token);
+        self.handed.push(start.clone());
         self.running.insert(run, start);
         let behaviour = *self.behaviour_of.get(&assignment.run.job).unwrap_or(&self.behaviour);
         if let Behaviour::Ends(how, after_ms) = behaviour {
@@ -92,8 +93,8 @@ impl World {
 
     /// The worker of a run is gone for good.
     pub fn lose(&mut self, run: RunId) -> Reply {
-        self.running.remove(&run);
-        let reply = self.tell(Input::Lost { run, detail: "no heartbeat".to_owned() });
+        let token = self.running.remove(&run).map_or(0, |start| start.token);
+        let reply = self.tell(Input::Lost { run, token, detail: "no heartbeat".to_owned() });
         self.settle();
         reply
     }
