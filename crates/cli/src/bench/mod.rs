@@ -1,0 +1,67 @@
+//! `bellwether bench`: measures a real server of this program, from outside.
+//!
+//! The server is a child process on a data directory of its own; jobs are created through the
+//! HTTP API and run by its built-in worker (a handler that does nothing), so what is measured is
+//! scheduling: committed before launch, completed durably. Every run also measures the disk's own
+//! limit, because single figures from one machine say little and ratios more.
+//!
+//! It is a program and not a test: it passes no verdict.
+
+mod child;
+mod figures;
+mod load;
+mod phases;
+mod report;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+/// What to measure.
+#[derive(Clone, Debug, Args)]
+pub struct BenchArgs {
+    /// Jobs that are stored besides those that are launched
+    #[arg(long, default_value_t = 5_000_000)]
+    pub jobs: u64,
+    /// Jobs stored for the small end of the comparison
+    #[arg(long, default_value_t = 100_000)]
+    pub few_jobs: u64,
+    /// How long launches are sustained, in seconds
+    #[arg(long, default_value_t = 60)]
+    pub seconds: u64,
+    /// Launches a second for the measurement of lag
+    #[arg(long, default_value_t = 10_000)]
+    pub rate: u64,
+    /// Jobs that are due at one instant
+    #[arg(long, default_value_t = 100_000)]
+    pub burst: u64,
+    /// Where the server's data goes; a directory under the system's temporary one if absent
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Only these phases: idle, create, single, cost, restart, sustain, lag, burst
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Print figures as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the measurements and prints them.
+///
+/// # Errors
+/// When the server cannot be started or does not answer.
+pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
+    let base = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let dir = base.join(format!("bellwether-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let outcome = phases::run_all(&args, &dir).await;
+    std::fs::remove_dir_all(&dir).ok();
+    let figures = outcome?;
+    if args.json {
+        println!("{}", figures.json());
+    } else {
+        print!("{}", figures.table());
+    }
+    Ok(())
+}
