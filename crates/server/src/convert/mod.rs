@@ -18,15 +18,22 @@
 //!   through here in a second.
 //!
 //! What it does not do: look anything up, decide who may do what, or bound the size of a request.
-//! Where to start reading: [`definition()`] below, then `schedule`, `target` and `policy` for its
-//! parts, `secret` for what is masked and how a mask is resolved.
+//! Where to start reading: [`definition()`] below, then `schedule`, `target`, `request` and `policy`
+//! for its parts, `secret` for what is masked and how a mask is resolved.
+
+#![allow(
+    clippy::result_large_err,
+    reason = "a problem is the answer itself; it is made once and moved a few times"
+)]
 
 mod json;
 mod limits;
 mod name;
 mod patch;
 mod policy;
+mod preview;
 mod problem;
+mod request;
 mod retry;
 mod schedule;
 mod schedule_back;
@@ -47,7 +54,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 pub use json::{from_json, json_problem};
 pub use patch::patched;
-pub use schedule::{preview, preview_spec, schedule_problem};
+pub use preview::{preview, preview_spec};
+pub use schedule::schedule_problem;
 pub use spec::spec;
 pub use unmask::unmask;
 

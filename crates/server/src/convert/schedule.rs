@@ -1,19 +1,16 @@
 //! Schedules: from what a caller writes to what is stored, and whether they can ever fire.
 
 use bellwether_api::{
-    After, DayMatch, Fold, Gap, JobSpec, PreviewRequest, Problem, Schedule, ScheduleRule, Span,
-    TextOr,
+    After, DayMatch, Fold, Gap, JobSpec, Problem, Schedule, ScheduleRule, Span, TextOr,
 };
 use bellwether_core::record::{self, Definition, RuleForm};
-use bellwether_core::schedule::{
-    self as core, EXPRESSION_LEN_MAX, RULES_MAX, ScheduleError, ScheduleSpec,
-};
+use bellwether_core::schedule::{self as core, EXPRESSION_LEN_MAX, RULES_MAX, ScheduleError};
 use bellwether_core::spec::{plain_once, schedule_spec};
 use bellwether_core::time::Time;
 
-use super::limits::{IDENTITY_CHARS_MAX, PREVIEW_TIMES_MAX, TIMEZONE_CHARS_MAX};
+use super::limits::TIMEZONE_CHARS_MAX;
 use super::name::{DEFAULT, longer_than};
-use super::problem::{count_within, invalid, quoted, sentence, too_long, too_many};
+use super::problem::{invalid, quoted, sentence, too_long, too_many};
 
 /// The forms of a schedule, of which exactly one is given.
 pub(super) const FORMS: [&str; 6] = ["cron", "every", "rate", "at", "delay", "any"];
@@ -79,7 +76,11 @@ pub fn schedule_problem(error: &ScheduleError, field: &str) -> Problem {
 
 /// Finds the caller's own field for what the compiler found fault with: it speaks of `any[0]`
 /// where the caller may have written `cron`.
-fn compile_problem(error: &ScheduleError, prefix: &str, stored: &record::Schedule) -> Problem {
+pub(super) fn compile_problem(
+    error: &ScheduleError,
+    prefix: &str,
+    stored: &record::Schedule,
+) -> Problem {
     let form = match stored.any.as_slice() {
         [rule] if error.field == "any[0]" => match &rule.form {
             Some(RuleForm::Cron(_)) => "cron",
@@ -106,7 +107,7 @@ fn from_either(field: &str, schedule: TextOr<Schedule>) -> Result<record::Schedu
 }
 
 /// `prefix` is `schedule.` for a job, nothing for a preview.
-fn from_object(prefix: &str, schedule: Schedule) -> Result<record::Schedule, Problem> {
+pub(super) fn from_object(prefix: &str, schedule: Schedule) -> Result<record::Schedule, Problem> {
     let at_field = |name: &str| format!("{prefix}{name}");
     let whole = prefix.trim_end_matches('.');
     let given = [
@@ -221,7 +222,7 @@ fn rule_object(field: &str, rule: &ScheduleRule) -> Result<RuleForm, Problem> {
 }
 
 /// A schedule in one line.
-fn expression(field: &str, text: &str) -> Result<RuleForm, Problem> {
+pub(super) fn expression(field: &str, text: &str) -> Result<RuleForm, Problem> {
     match core::parse_expression(text).map_err(|error| schedule_problem(&error, field))? {
         core::Rule::Cron(text) => Ok(RuleForm::Cron(text)),
         core::Rule::Every { period_ms, after: core::After::Start } => {
@@ -258,57 +259,4 @@ fn at(field: &str, time: Time) -> Result<RuleForm, Problem> {
         return Err(invalid("invalid_time", field, detail));
     }
     Ok(RuleForm::AtMs(time.0))
-}
-
-/// The schedule that a preview is about.
-///
-/// # Errors
-/// A problem that names the field. Whether the schedule can fire is not checked; [`preview`] does.
-pub fn preview_spec(request: &PreviewRequest) -> Result<ScheduleSpec, Problem> {
-    let schedule = Some(preview_stored(request)?);
-    Ok(schedule_spec(&Definition { schedule, ..Definition::default() }))
-}
-
-/// The schedule that a preview is about, compiled as of `now`.
-///
-/// # Errors
-/// A problem that names the field; `never_fires` if no time can come.
-pub fn preview(request: &PreviewRequest, now: Time) -> Result<core::Schedule, Problem> {
-    let stored = preview_stored(request)?;
-    let identity = request.identity.as_deref().unwrap_or_default();
-    let schedule = Some(stored.clone());
-    let spec = schedule_spec(&Definition { schedule, ..Definition::default() });
-    core::Schedule::compile(&spec, identity, now).map_err(|error| match &request.expression {
-        Some(_) if error.field == "any[0]" => schedule_problem(&error, "expression"),
-        _ => compile_problem(&error, "", &stored),
-    })
-}
-
-fn preview_stored(request: &PreviewRequest) -> Result<record::Schedule, Problem> {
-    if let Some(count) = request.count {
-        count_within("count", count, PREVIEW_TIMES_MAX)?;
-    }
-    if request.identity.as_deref().is_some_and(|text| longer_than(text, IDENTITY_CHARS_MAX)) {
-        return Err(too_long("identity", IDENTITY_CHARS_MAX, "characters"));
-    }
-    let mut schedule = request.schedule();
-    let Some(text) = &request.expression else {
-        return from_object("", schedule);
-    };
-    let form = expression("expression", text)?;
-    // The line takes the place of `any`, so that zone and bounds go with it and other forms do not.
-    if schedule.any.is_some() {
-        let detail = "`expression` and `any` are two schedules; give one of them";
-        return Err(invalid("conflicting_schedules", "expression", detail));
-    }
-    schedule.any = Some(Vec::new());
-    let mut stored = from_object("", schedule).map_err(|problem| match problem.code.as_str() {
-        "conflicting_schedules" => {
-            let detail = "`expression` is a complete schedule; leave the other forms out";
-            invalid("conflicting_schedules", "expression", detail)
-        }
-        _ => problem,
-    })?;
-    stored.any = vec![record::Rule { form: Some(form) }];
-    Ok(stored)
 }
