@@ -7,9 +7,10 @@ const QUOTED_CHARS_MAX: usize = 60;
 /// Characters of a sentence that came from elsewhere.
 const DETAIL_CHARS_MAX: usize = 500;
 
-/// A request that can be read but not accepted.
+/// A request that can be read but not accepted. An empty field is the request as a whole.
 pub(super) fn invalid(code: &str, field: impl Into<String>, detail: impl Into<String>) -> Problem {
-    Problem::new(422, code, detail).at(field)
+    let (field, problem) = (field.into(), Problem::new(422, code, detail));
+    if field.is_empty() { problem } else { problem.at(field) }
 }
 
 /// A field that goes only with another one.

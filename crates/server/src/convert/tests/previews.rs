@@ -26,7 +26,7 @@ fn r8_a_preview_takes_a_line_or_an_object() {
 #[test]
 fn bad_previews_name_the_field() {
     for (body, code, field) in [
-        ("{}", "missing_schedule", Some("")),
+        ("{}", "missing_schedule", None),
         (r#"{"cron": "0 0 30 2 *"}"#, "never_fires", Some("cron")),
         (r#"{"cron": "x"}"#, "invalid_cron", Some("cron")),
         (r#"{"expression": "0 0 30 2 *"}"#, "never_fires", Some("expression")),
@@ -53,6 +53,6 @@ fn bad_previews_name_the_field() {
     ] {
         let problem = ask(body).unwrap_err();
         assert_eq!(problem.code, code, "{body}: {problem:?}");
-        assert_eq!(problem.field.as_deref().or(Some("")), field, "{body}: {problem:?}");
+        assert_eq!(problem.field.as_deref(), field, "{body}: {problem:?}");
     }
 }
