@@ -144,7 +144,9 @@ fn bound_events(run: &mut Run) {
     }
 }
 
-/// Builds a run again from nothing but what it was made with and its events (R28).
+/// Builds a run again from nothing but what it was made with and its events (R28). It takes all of
+/// them: of a run that had more than [`EVENTS_MAX`] those in the middle are gone, and what is left
+/// tells its story but does not add up.
 #[must_use]
 pub fn rebuild(made: &Run) -> Run {
     let mut run = Run {

@@ -40,7 +40,7 @@ impl Turn<'_> {
             self.close(id, row, run, last)?;
             return Ok(false);
         };
-        if Lane::of(&definition) != *lane {
+        if !lane.is_of(&definition) {
             // The job was edited since: its runs are another queue's now.
             self.memory.ready.add(&definition, Time(run.scheduled_ms), id);
             self.keep_open(id, row, run);

@@ -7,7 +7,7 @@ use super::{Effect, Halt, Reply, Turn, namespace_name};
 use crate::id::RunId;
 use crate::key::{self, DueKey, DueKind};
 use crate::record::{
-    self, Cause, Definition, EventKind, Mark, MisfirePolicy, OneOff, RunRow, RunStatus,
+    self, Cause, Definition, EventKind, GroupRow, Mark, MisfirePolicy, OneOff, RunRow, RunStatus,
 };
 use crate::run;
 use crate::time::{Time, format_duration_ms};
@@ -190,13 +190,18 @@ impl Turn<'_> {
         self.suppressed_by_group(&job.definition)
     }
 
-    /// Whether the job's group is paused or in maintenance.
-    pub(super) fn suppressed_by_group(&self, definition: &Definition) -> Option<Suppressed> {
+    /// The switches of the job's group, if any is set.
+    fn group_of(&self, definition: &Definition) -> Option<&GroupRow> {
         if self.memory.groups.is_empty() || definition.group.is_empty() {
             return None;
         }
         let name = (namespace_name(definition).to_owned(), definition.group.clone());
-        let group = self.memory.groups.get(&name)?;
+        self.memory.groups.get(&name)
+    }
+
+    /// Whether the job's group is paused or in maintenance.
+    pub(super) fn suppressed_by_group(&self, definition: &Definition) -> Option<Suppressed> {
+        let group = self.group_of(definition)?;
         if group.paused.is_some() {
             return Some(Suppressed { reason: "paused", by_group: true, until: None });
         }
@@ -207,8 +212,7 @@ impl Turn<'_> {
     /// When a maintenance of the job or its group began that has run out, and when it ended: the
     /// one that ended last.
     pub(super) fn lapsed_maintenance(&self, job: &FullJob) -> Option<(Time, Time)> {
-        let group = (namespace_name(&job.definition).to_owned(), job.definition.group.clone());
-        let of_group = self.memory.groups.get(&group).and_then(|row| row.maintenance.as_ref());
+        let of_group = self.group_of(&job.definition).and_then(|row| row.maintenance.as_ref());
         let marks = [job.state.maintenance.as_ref(), of_group];
         let lapsed = marks.into_iter().flatten().filter_map(|mark| {
             let until = Time(mark.until_ms?);

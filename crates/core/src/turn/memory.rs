@@ -41,6 +41,18 @@ impl Lane {
         };
         Lane { queue: queue_name(definition).to_owned(), work }
     }
+
+    /// Whether it is the lane of a job's runs.
+    #[must_use]
+    pub fn is_of(&self, definition: &Definition) -> bool {
+        let same_work = match (&self.work, &definition.target) {
+            (Work::Command, Some(Target::Command(_)) | None) => true,
+            (Work::Http, Some(Target::Http(_))) => true,
+            (Work::Handler(name), Some(Target::Handler(handler))) => *name == handler.job_type,
+            _ => false,
+        };
+        same_work && self.queue == queue_name(definition)
+    }
 }
 
 /// A job's queue by name.

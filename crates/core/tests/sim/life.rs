@@ -38,6 +38,8 @@ pub struct Life {
     pub asked: BTreeMap<RunId, u32>,
     /// Failures that were reported and accepted.
     pub failed: BTreeMap<RunId, u32>,
+    /// Whose turn it is, by ordering key.
+    pub current: BTreeMap<Vec<u8>, RunId>,
     /// Whether the clock has ever gone back.
     pub went_back: bool,
     pub crashes: u64,
@@ -87,6 +89,7 @@ pub fn live(seed: u64, trace: bool) -> Totals {
         past: Vec::new(),
         asked: BTreeMap::new(),
         failed: BTreeMap::new(),
+        current: BTreeMap::new(),
         went_back: false,
         crashes: 0,
         trace,
@@ -180,6 +183,7 @@ impl Life {
             }
             self.learn(input, &reply);
         }
+        promises::check_turns(self);
     }
 
     fn learn(&mut self, input: Input, reply: &Result<Reply, Rejection>) {

@@ -5,6 +5,9 @@ use bellwether_core::time::Time;
 
 use crate::world::job::{Job, job};
 
+/// A retention that runs out within a life.
+pub const SHORT: &str = "1h";
+
 /// SplitMix64: the same seed makes the same choices everywhere.
 pub struct Pick(u64);
 
@@ -84,7 +87,8 @@ impl Pick {
             new = new.expires(["5s", "1m", "1h"][self.below(3) as usize]);
         }
         if self.one_in(6) {
-            new = new.retention(1 + self.below(4) as u32, "300d");
+            let age = if self.one_in(2) { SHORT } else { "300d" };
+            new = new.retention(1 + self.below(4) as u32, age);
         }
         if self.one_in(4) {
             new = new.queue("heavy").priority(self.below(5) as i32 - 2);

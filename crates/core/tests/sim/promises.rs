@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use bellwether_core::id::{JobId, RunId};
-use bellwether_core::record::{Definition, Delivery, Retry, TickFate};
-use bellwether_core::time::Time;
+use bellwether_core::key;
+use bellwether_core::record::{Definition, Delivery, Retry, Run, TickFate};
+use bellwether_core::time::{Time, parse_duration_ms};
+use bellwether_core::waist::Family;
 
 use crate::life::Life;
+use crate::pick::SHORT;
 use crate::world::Start;
 use crate::world::consistency::{Full, Picture, compiled, picture};
 
@@ -42,6 +45,36 @@ pub fn check(life: &Life) {
             check_ledger(life, *id, job);
         }
     }
+}
+
+/// R72: when a run of an ordering key gets its turn, no earlier one has been waiting for it.
+pub fn check_turns(life: &mut Life) {
+    let mut current = BTreeMap::new();
+    let mut waiting: Vec<(Vec<u8>, RunId, Run)> = Vec::new();
+    for (key, value) in life.world.store.rows(Family::Order) {
+        let name = |len: usize| [&key[..2], &key[3..len]].concat();
+        match (key[2], key::read_order(&key), key::read_order(&value)) {
+            (1, Ok(id), _) => {
+                waiting.extend(life.world.find_run(id).map(|run| (name(key.len() - 20), id, run)));
+            }
+            (3, _, Ok(id)) => {
+                current.insert(name(key.len()), id);
+            }
+            _ => {}
+        }
+    }
+    for (key, id) in &current {
+        let Some(run) = life.world.find_run(*id) else { continue };
+        if life.current.get(key) == Some(id) {
+            continue;
+        }
+        for (_, other, waits) in waiting.iter().filter(|(of, _, _)| of == key) {
+            let since = waits.events.last().map_or(0, |event| event.at_ms);
+            let earlier = (waits.scheduled_ms, *other) < (run.scheduled_ms, *id);
+            assert!(!earlier || since >= life.now().0, "R72: {id} goes before {other}");
+        }
+    }
+    life.current = current;
 }
 
 /// R64, R65, R59: nothing is started more often than its owner allowed.
@@ -80,7 +113,12 @@ fn at_most_once(definition: &Definition) -> bool {
 
 /// R70: whatever was acknowledged is there.
 fn check_jobs(life: &Life, picture: &Picture) {
-    for job in life.jobs.keys() {
+    let short_ms = parse_duration_ms(SHORT).unwrap_or(0);
+    for (job, known) in &life.jobs {
+        let age_ms = known.job.0.retention.map_or(0, |retention| retention.age_ms);
+        if known.edited || age_ms == short_ms {
+            continue; // Its history may have run out, and a one-off goes with its history.
+        }
         let full = picture.full.get(job).is_some_and(|job| !job.state.deleted);
         assert!(full || picture.compact.contains_key(job), "R70: {job} was acknowledged");
     }
