@@ -118,7 +118,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalB
 
 /// Reads JSON.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(bytes).map_err(|error| convert::json_problem(&error).into())
+    convert::from_json(bytes).map_err(Refusal::from)
 }
 
 /// How many items a page may have.

@@ -1,0 +1,13 @@
+//! The server from outside: a real one in this process, on a directory of its own, asked over HTTP.
+//!
+//! Each test names the requirement it guards. Nothing sleeps: tests wait for conditions.
+
+mod access;
+mod bad_input;
+mod control;
+mod create;
+mod history;
+mod lists;
+mod restart;
+mod targets;
+mod world;
