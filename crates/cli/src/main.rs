@@ -1,1 +1,46 @@
-fn main() {}
+//! `bellwether`: the server, and everything one can ask of it, as one program.
+//!
+//! ```text
+//!  flags ─► cli ─► commands/server ─► settings (flags > environment > file > defaults) ─► server
+//!              └─► commands/*      ─► Context (client, screen) ─► HTTP ─► tables or JSON
+//! ```
+//!
+//! A file per command. What is shared between them: `context` (the connection and where to print),
+//! `show` (tables, times, colours), `spec` (jobs from flags and files), `exit` (what exit codes
+//! mean). Nothing is decided here: the rules are in `bellwether-core`, the server's.
+//!
+//! Invariants: only results go to standard output, everything else to standard error; a reader that
+//! goes away is no error; every failure says what to do about it.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod context;
+mod exit;
+mod settings;
+mod show;
+mod spec;
+mod sync;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use cli::Cli;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // The matches are kept: they know whether a value came from a flag or the environment.
+    let matches = Cli::command().get_matches();
+    let outcome = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => commands::run(cli, &matches),
+        Err(error) => error.exit(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}

@@ -3,7 +3,7 @@
 use bellwether_api::{AuditEntry, NewToken, Page, Token, TokenSpec};
 use futures::Stream;
 
-use crate::{AuditFilter, Client, ClientError, pages};
+use crate::{Client, ClientError, PageFilter, pages};
 
 impl Client {
     /// Makes a token. Its secret is in the answer and nowhere else.
@@ -34,16 +34,14 @@ impl Client {
     ///
     /// # Errors
     /// If the server refuses or cannot be reached.
-    pub async fn audit(&self, filter: &AuditFilter) -> Result<Page<AuditEntry>, ClientError> {
-        let mut query = self.scope();
-        query.extend(filter.query());
-        self.get(&["v1", "audit"], &query).await
+    pub async fn audit(&self, filter: &PageFilter) -> Result<Page<AuditEntry>, ClientError> {
+        self.get(&["v1", "audit"], &filter.query(self.namespace())).await
     }
 
     /// The whole audit log, fetched page by page.
     pub fn audit_all(
         &self,
-        filter: AuditFilter,
+        filter: PageFilter,
     ) -> impl Stream<Item = Result<AuditEntry, ClientError>> + Send + use<> {
         let client = self.clone();
         pages::all(filter, move |filter| {

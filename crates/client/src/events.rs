@@ -1,16 +1,24 @@
 //! What happens to runs, as it happens: `/v1/events`, server-sent events.
 
 use bellwether_api::LiveEvent;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 
 use crate::lines::Lines;
 use crate::{Client, ClientError, EventFilter};
 
+/// What a listener hears.
+#[derive(Clone, Debug)]
+pub enum Heard {
+    /// Something happened to a run.
+    Event(Box<LiveEvent>),
+    /// So many events were not heard, because the listener was too slow.
+    Missed(u64),
+}
+
 impl Client {
-    /// What happens from now on. The stream ends when the server stops; a listener that is too
-    /// slow misses events.
+    /// What happens from now on. The stream ends when the server stops.
     ///
     /// # Errors
     /// If the server refuses or cannot be reached; within the stream, if the connection breaks or
@@ -18,60 +26,63 @@ impl Client {
     pub async fn events(
         &self,
         filter: &EventFilter,
-    ) -> Result<impl Stream<Item = Result<LiveEvent, ClientError>> + Send + use<>, ClientError>
-    {
+    ) -> Result<impl Stream<Item = Result<Heard, ClientError>> + Send + use<>, ClientError> {
         let query = filter.query(self.namespace());
-        let request = self
-            .request(Method::GET, &["v1", "events"], &query)?
-            .header(ACCEPT, "text/event-stream");
-        let response = self.send(request).await?;
-        let url = response.url().to_string();
+        let request = self.request(Method::GET, &["v1", "events"], &query)?;
+        let response = self.send(request.header(ACCEPT, "text/event-stream")).await?;
+        let mut parser =
+            Parser { url: response.url().to_string(), name: String::new(), data: String::new() };
         let client = self.clone();
-        let lines = Lines::new(response.bytes_stream());
-        let parser = Parser { url, data: String::new() };
-        Ok(lines
-            .scan(parser, |parser, line| futures::future::ready(Some(parser.line(line))))
-            .filter_map(move |event| {
-                let event = match event {
-                    Ok(event) => event.map(Ok),
-                    Err(Fault::Http(error)) => Some(Err(client.failed(&error))),
-                    Err(Fault::Answer(error)) => Some(Err(error)),
-                };
-                futures::future::ready(event)
-            }))
+        let lines = Lines::new(response.bytes_stream()).map_err(move |error| client.failed(&error));
+        Ok(lines.filter_map(move |line| {
+            let heard = line.and_then(|line| parser.line(&line)).transpose();
+            futures::future::ready(heard)
+        }))
     }
-}
-
-/// What can be wrong with a stream of events.
-enum Fault {
-    Http(reqwest::Error),
-    Answer(ClientError),
 }
 
 /// Puts the lines of server-sent events together.
 struct Parser {
     url: String,
+    name: String,
     data: String,
 }
 
 impl Parser {
-    /// Takes a line; an empty one ends an event. Comments and fields other than `data` are passed.
-    fn line(&mut self, line: Result<String, reqwest::Error>) -> Result<Option<LiveEvent>, Fault> {
-        let line = line.map_err(Fault::Http)?;
-        if let Some(data) = line.strip_prefix("data:") {
-            if !self.data.is_empty() {
-                self.data.push('\n');
+    /// Takes a line; an empty one ends an event. Comments and other fields are passed over.
+    fn line(&mut self, line: &str) -> Result<Option<Heard>, ClientError> {
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => {
+                if !self.data.is_empty() {
+                    self.data.push('\n');
+                }
+                self.data.push_str(value);
+                Ok(None)
             }
-            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
+            "event" => {
+                value.clone_into(&mut self.name);
+                Ok(None)
+            }
+            "" if line.is_empty() => self.end(),
+            _ => Ok(None),
+        }
+    }
+
+    fn end(&mut self) -> Result<Option<Heard>, ClientError> {
+        let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
+        if data.is_empty() {
             return Ok(None);
         }
-        if !line.is_empty() || self.data.is_empty() {
-            return Ok(None);
-        }
-        let data = std::mem::take(&mut self.data);
-        serde_json::from_str(&data).map(Some).map_err(|error| {
-            let reason = error.to_string();
-            Fault::Answer(ClientError::Answer { url: self.url.clone(), reason })
+        let heard = if name == "missed" {
+            serde_json::from_str(&data).map(Heard::Missed)
+        } else {
+            serde_json::from_str(&data).map(Heard::Event)
+        };
+        heard.map(Some).map_err(|error| {
+            let reason = format!("event '{name}': {error}");
+            ClientError::Answer { url: self.url.clone(), reason }
         })
     }
 }

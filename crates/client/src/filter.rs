@@ -3,7 +3,7 @@
 //! Every filter has a `limit` (items per page, at most 1000) and a `cursor` (from the page before);
 //! the streams over all pages take care of the cursor themselves.
 
-use bellwether_api::{Instant, JobStatus, RunStatus};
+use bellwether_api::{JobStatus, RunStatus};
 
 use crate::client::Query;
 
@@ -37,28 +37,17 @@ pub struct RunFilter {
     pub status: Option<RunStatus>,
     /// Of this queue.
     pub queue: Option<String>,
+    /// Of jobs of this group.
+    pub group: Option<String>,
     /// Items per page.
     pub limit: Option<u32>,
     /// Where to go on.
     pub cursor: Option<String>,
 }
 
-/// Which rows of a job's ledger to list.
+/// Which part of a list that cannot be narrowed otherwise.
 #[derive(Clone, Debug, Default)]
-pub struct TickFilter {
-    /// Items per page.
-    pub limit: Option<u32>,
-    /// Where to go on.
-    pub cursor: Option<String>,
-}
-
-/// Which entries of the audit log to list.
-#[derive(Clone, Debug, Default)]
-pub struct AuditFilter {
-    /// Not before this.
-    pub since: Option<Instant>,
-    /// Not after this.
-    pub until: Option<Instant>,
+pub struct PageFilter {
     /// Items per page.
     pub limit: Option<u32>,
     /// Where to go on.
@@ -70,8 +59,8 @@ pub struct AuditFilter {
 pub struct EventFilter {
     /// Of this namespace; the client's if absent.
     pub namespace: Option<String>,
-    /// Of this job.
-    pub job: Option<String>,
+    /// Of this queue.
+    pub queue: Option<String>,
 }
 
 /// Which output of a run to read.
@@ -79,8 +68,19 @@ pub struct EventFilter {
 pub struct OutputFilter {
     /// Of this attempt; of the last if absent.
     pub attempt: Option<u32>,
+    /// Only what went to one of them.
+    pub stream: Option<OutputStream>,
     /// Whether to wait for more until the run has ended.
     pub follow: bool,
+}
+
+/// Where a command printed something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
 }
 
 /// A filter that names pages.
@@ -99,7 +99,7 @@ macro_rules! paged {
     };
 }
 
-paged!(JobFilter, RunFilter, TickFilter, AuditFilter);
+paged!(JobFilter, RunFilter, PageFilter);
 
 fn add(query: &mut Query, name: &'static str, value: Option<impl ToString>) {
     query.extend(value.map(|value| (name, value.to_string())));
@@ -126,26 +126,17 @@ impl RunFilter {
         add(&mut query, "namespace", self.namespace.as_deref().or(namespace));
         add(&mut query, "status", self.status.map(run_status_name));
         add(&mut query, "queue", self.queue.as_deref());
+        add(&mut query, "group", self.group.as_deref());
         add(&mut query, "limit", self.limit);
         add(&mut query, "cursor", self.cursor.as_deref());
         query
     }
 }
 
-impl TickFilter {
-    pub(crate) fn query(&self) -> Query {
+impl PageFilter {
+    pub(crate) fn query(&self, namespace: Option<&str>) -> Query {
         let mut query = Query::new();
-        add(&mut query, "limit", self.limit);
-        add(&mut query, "cursor", self.cursor.as_deref());
-        query
-    }
-}
-
-impl AuditFilter {
-    pub(crate) fn query(&self) -> Query {
-        let mut query = Query::new();
-        add(&mut query, "since", self.since);
-        add(&mut query, "until", self.until);
+        add(&mut query, "namespace", namespace);
         add(&mut query, "limit", self.limit);
         add(&mut query, "cursor", self.cursor.as_deref());
         query
@@ -156,7 +147,7 @@ impl EventFilter {
     pub(crate) fn query(&self, namespace: Option<&str>) -> Query {
         let mut query = Query::new();
         add(&mut query, "namespace", self.namespace.as_deref().or(namespace));
-        add(&mut query, "job", self.job.as_deref());
+        add(&mut query, "queue", self.queue.as_deref());
         query
     }
 }
@@ -165,6 +156,11 @@ impl OutputFilter {
     pub(crate) fn query(self) -> Query {
         let mut query = Query::new();
         add(&mut query, "attempt", self.attempt);
+        let stream = self.stream.map(|stream| match stream {
+            OutputStream::Stdout => "stdout",
+            OutputStream::Stderr => "stderr",
+        });
+        add(&mut query, "stream", stream);
         add(&mut query, "follow", self.follow.then_some(true));
         query
     }

@@ -1,19 +1,32 @@
 //! Groups: `/v1/groups`.
 
 use bellwether_api::{Group, MaintenanceRequest, Page, PauseRequest};
+use futures::Stream;
 use reqwest::Method;
 use serde::Serialize;
 
 use crate::client::with_json;
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, PageFilter, pages};
 
 impl Client {
-    /// The groups of the client's namespace, or of all.
+    /// A page of the groups of the client's namespace, or of all.
     ///
     /// # Errors
     /// If the server refuses or cannot be reached.
-    pub async fn groups(&self) -> Result<Page<Group>, ClientError> {
-        self.get(&["v1", "groups"], &self.scope()).await
+    pub async fn groups(&self, filter: &PageFilter) -> Result<Page<Group>, ClientError> {
+        self.get(&["v1", "groups"], &filter.query(self.namespace())).await
+    }
+
+    /// All groups, fetched page by page.
+    pub fn groups_all(
+        &self,
+        filter: PageFilter,
+    ) -> impl Stream<Item = Result<Group, ClientError>> + Send + use<> {
+        let client = self.clone();
+        pages::all(filter, move |filter| {
+            let client = client.clone();
+            async move { client.groups(&filter).await }
+        })
     }
 
     /// Keeps all jobs of a group from being launched until it is resumed.

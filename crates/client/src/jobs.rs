@@ -11,7 +11,7 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
 use crate::client::with_json;
-use crate::{Client, ClientError, JobFilter, RunFilter, TickFilter, pages};
+use crate::{Client, ClientError, JobFilter, PageFilter, pages};
 
 /// A job that was to be created.
 #[derive(Clone, Debug)]
@@ -158,7 +158,7 @@ impl Client {
     ///
     /// # Errors
     /// A problem with status 404 if there is no such job.
-    pub async fn job_runs(&self, job: &str, filter: &RunFilter) -> Result<Page<Run>, ClientError> {
+    pub async fn job_runs(&self, job: &str, filter: &PageFilter) -> Result<Page<Run>, ClientError> {
         self.get(&["v1", "jobs", job, "runs"], &filter.query(self.namespace())).await
     }
 
@@ -166,7 +166,7 @@ impl Client {
     pub fn job_runs_all(
         &self,
         job: &str,
-        filter: RunFilter,
+        filter: PageFilter,
     ) -> impl Stream<Item = Result<Run, ClientError>> + Send + use<> {
         let (client, job) = (self.clone(), job.to_owned());
         pages::all(filter, move |filter| {
@@ -179,17 +179,15 @@ impl Client {
     ///
     /// # Errors
     /// A problem with status 404 if there is no such job.
-    pub async fn ticks(&self, job: &str, filter: &TickFilter) -> Result<Page<Tick>, ClientError> {
-        let mut query = self.scope();
-        query.extend(filter.query());
-        self.get(&["v1", "jobs", job, "ticks"], &query).await
+    pub async fn ticks(&self, job: &str, filter: &PageFilter) -> Result<Page<Tick>, ClientError> {
+        self.get(&["v1", "jobs", job, "ticks"], &filter.query(self.namespace())).await
     }
 
     /// A job's whole ledger, fetched page by page.
     pub fn ticks_all(
         &self,
         job: &str,
-        filter: TickFilter,
+        filter: PageFilter,
     ) -> impl Stream<Item = Result<Tick, ClientError>> + Send + use<> {
         let (client, job) = (self.clone(), job.to_owned());
         pages::all(filter, move |filter| {

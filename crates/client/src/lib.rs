@@ -32,7 +32,8 @@ pub use bellwether_api as api;
 pub use builder::ClientBuilder;
 pub use client::Client;
 pub use error::ClientError;
-pub use filter::{AuditFilter, EventFilter, JobFilter, OutputFilter, RunFilter, TickFilter};
+pub use events::Heard;
+pub use filter::{EventFilter, JobFilter, OutputFilter, OutputStream, PageFilter, RunFilter};
 pub use jobs::{Created, Put};
 pub use node::Health;
 

@@ -12,7 +12,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{delete, get, post, put};
 use bellwether_client::api::{JobSpec, JobStatus, PauseRequest, Problem};
-use bellwether_client::{Client, ClientError, EventFilter, JobFilter, OutputFilter};
+use bellwether_client::{
+    Client, ClientError, EventFilter, Heard, JobFilter, OutputFilter, OutputStream,
+};
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use support::{job_json, serve};
@@ -160,13 +162,14 @@ async fn output_comes_as_it_is_printed() {
     let router = axum::Router::new().route(
         "/v1/runs/{run}/output",
         get(async |request: Request| {
-            assert_eq!(request.uri().query(), Some("attempt=2&follow=true"));
+            assert_eq!(request.uri().query(), Some("attempt=2&stream=stderr&follow=true"));
             let pieces = ["one ", "two"].map(Ok::<_, std::convert::Infallible>);
             axum::body::Body::from_stream(futures::stream::iter(pieces))
         }),
     );
     let client = Client::new(&serve(router).await).unwrap();
-    let filter = OutputFilter { attempt: Some(2), follow: true };
+    let filter =
+        OutputFilter { attempt: Some(2), stream: Some(OutputStream::Stderr), follow: true };
     let output = client.output("run_1-1", filter).await.unwrap();
     let bytes: Vec<_> = output.try_collect().await.unwrap();
     assert_eq!(bytes.concat(), b"one two");
@@ -179,15 +182,18 @@ async fn events_are_read_from_the_stream() {
         get(async || {
             let event = json!({"at": "2026-01-01T00:00:00.000Z", "event": "started", "run_id": "r",
                 "job_id": "j", "namespace": "default", "queue": "default", "status": "running"});
-            let text = format!(": hello\n\nevent: run\ndata: {event}\n\n:\n\ndata: {event}\n\n");
+            let text = format!(": hello\n\nevent: run\ndata: {event}\n\n:\n\ndata: {event}\n\nevent: missed\ndata: 7\n\n");
             ([(header::CONTENT_TYPE, "text/event-stream")], text)
         }),
     );
     let client = Client::new(&serve(router).await).unwrap();
     let events = client.events(&EventFilter::default()).await.unwrap();
     let mut events = pin!(events);
-    assert_eq!(events.next().await.unwrap().unwrap().event, "started");
-    assert_eq!(events.next().await.unwrap().unwrap().run_id, "r");
+    for _ in 0..2 {
+        let Heard::Event(event) = events.next().await.unwrap().unwrap() else { panic!("missed") };
+        assert_eq!((event.event.as_str(), event.run_id.as_str()), ("started", "r"));
+    }
+    assert!(matches!(events.next().await.unwrap().unwrap(), Heard::Missed(7)));
     assert!(events.next().await.is_none());
 }
 

@@ -1,0 +1,68 @@
+//! The command line: which commands there are. Their flags are in their own files.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{
+    apply, audit, cluster, completions, crontab, events, group, health, job, run, schedule, server,
+    token, why,
+};
+
+/// A cron and job scheduler: runs commands, HTTP calls and handlers at the right time, once.
+#[derive(Parser, Debug)]
+#[command(
+    name = "bellwether",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 done, 1 failed, 2 not valid, 3 not found, 4 in conflict, \
+                  5 server not reachable or not ready, 6 not allowed."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be asked for.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run the server, with a worker in it
+    Server(Box<server::ServerArgs>),
+    /// Jobs: add, list, show, edit, pause, trigger, …
+    Job(Box<job::JobArgs>),
+    /// Runs: list, show, logs, cancel, retry
+    Run(run::RunArgs),
+    /// Groups of jobs: list, pause, resume, maintenance
+    Group(group::GroupArgs),
+    /// Schedules: what an expression means (needs no server)
+    Schedule(schedule::ScheduleArgs),
+    /// Crontabs: import and export
+    Crontab(crontab::CrontabArgs),
+    /// Make the server's jobs what a file says
+    Apply(apply::ApplyArgs),
+    /// Why a job did or did not run
+    Why(why::WhyArgs),
+    /// Tokens: create, list, revoke
+    Token(token::TokenArgs),
+    /// Who changed what
+    Audit(audit::AuditArgs),
+    /// What happens, as it happens
+    Events(events::EventsArgs),
+    /// The nodes and their shards
+    Cluster(cluster::ClusterArgs),
+    /// Whether the server is alive and ready
+    Health(health::HealthArgs),
+    /// Completions for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,140 @@
+//! `bellwether cluster …`: the nodes, their shards and the workers.
+
+use anyhow::Result;
+use bellwether_api::{Cluster, Worker};
+use clap::{Args, Subcommand};
+
+use crate::context::{ClientArgs, Context};
+use crate::show::{Column, Table, Tone};
+
+/// The nodes.
+#[derive(Args, Debug)]
+pub struct ClusterArgs {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Show nodes, shards and workers
+    Status,
+}
+
+/// Shows it.
+pub async fn run(args: ClusterArgs) -> Result<()> {
+    let mut context = args.client.context()?;
+    let Action::Status = args.action;
+    let cluster = context.client.cluster().await?;
+    let workers = context.client.workers().await?.items;
+    if context.json {
+        context.print_json(&serde_json::json!({ "cluster": cluster, "workers": workers }))?;
+    } else {
+        print(&mut context, &cluster, &workers)?;
+    }
+    context.screen.flush()?;
+    Ok(())
+}
+
+fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result<()> {
+    let screen = &mut context.screen;
+    screen.field("cluster", &cluster.id)?;
+    screen.field("version", &cluster.version)?;
+    screen.line("")?;
+    let mut nodes = Table::new(&[
+        Column::text("NODE"),
+        Column::new("LISTENS"),
+        Column::new("STARTED"),
+        Column::number("DISK"),
+    ]);
+    for node in &cluster.nodes {
+        nodes.row([
+            (node.name.clone(), Tone::Plain),
+            (node.listen.clone(), Tone::Plain),
+            (screen.when(node.started_at.0), Tone::Plain),
+            (bytes_text(node.disk_bytes), Tone::Plain),
+        ]);
+    }
+    screen.table(&nodes)?;
+    screen.line("")?;
+    let mut shards = Table::new(&[
+        Column::number("SHARD"),
+        Column::text("LEADER"),
+        Column::number("TERM"),
+        Column::number("OPEN"),
+        Column::number("READY"),
+        Column::number("PLANNED SOON"),
+    ]);
+    for shard in &cluster.shards {
+        shards.row([
+            (shard.shard.to_string(), Tone::Plain),
+            (shard.leader.clone(), Tone::Plain),
+            (shard.term.to_string(), Tone::Faint),
+            (shard.open_runs.to_string(), Tone::Plain),
+            (shard.ready_runs.to_string(), Tone::Plain),
+            (shard.wheel_entries.to_string(), Tone::Plain),
+        ]);
+    }
+    screen.table(&shards)?;
+    screen.line("")?;
+    if workers.is_empty() {
+        screen.line("there are no workers: nothing will be launched")?;
+        return Ok(());
+    }
+    screen.table(&worker_table(workers))?;
+    Ok(())
+}
+
+fn worker_table(workers: &[Worker]) -> Table {
+    let mut table = Table::new(&[
+        Column::text("WORKER"),
+        Column::new("STATE"),
+        Column::number("RUNNING"),
+        Column::text("SLOTS"),
+        Column::text("QUEUES"),
+        Column::text("LABELS"),
+    ]);
+    for worker in workers {
+        let slots: Vec<String> =
+            worker.slots.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let labels: Vec<String> =
+            worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let queues =
+            if worker.queues.is_empty() { "all".to_owned() } else { worker.queues.join(", ") };
+        let tone = if worker.state == "active" { Tone::Good } else { Tone::Busy };
+        table.row([
+            (worker.name.clone(), Tone::Plain),
+            (worker.state.clone(), tone),
+            (worker.running.to_string(), Tone::Plain),
+            (slots.join(", "), Tone::Plain),
+            (queues, Tone::Plain),
+            (labels.join(", "), Tone::Faint),
+        ]);
+    }
+    table
+}
+
+/// A number of bytes in a unit that keeps it short.
+fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes_text;
+
+    #[test]
+    fn bytes_are_short() {
+        assert_eq!(bytes_text(512), "512 B");
+        assert_eq!(bytes_text(1536), "1.5 KiB");
+        assert_eq!(bytes_text(3 * 1024 * 1024 * 1024), "3.0 GiB");
+    }
+}

@@ -1,0 +1,121 @@
+//! `bellwether job pause | resume | trigger | maintenance`.
+
+use std::pin::pin;
+
+use anyhow::Result;
+use bellwether_api::{Job, PauseRequest, Run, RunStatus};
+use bellwether_client::OutputFilter;
+use clap::Args;
+use futures::TryStreamExt;
+
+use super::list::{job_name, next_text};
+use crate::commands::group::MaintenanceFlags;
+use crate::context::Context;
+use crate::exit::{self, Exit, eprint_line};
+
+/// Which job to pause, and why.
+#[derive(Args, Debug)]
+pub struct PauseArgs {
+    /// Key or id
+    job: String,
+    /// Why, for others
+    #[arg(long)]
+    note: Option<String>,
+}
+
+/// Which job.
+#[derive(Args, Debug)]
+pub struct JobName {
+    /// Key or id
+    job: String,
+}
+
+/// Which job to put into maintenance.
+#[derive(Args, Debug)]
+pub struct MaintenanceArgs {
+    /// Key or id
+    job: String,
+    #[command(flatten)]
+    how: MaintenanceFlags,
+}
+
+/// Which job to run now.
+#[derive(Args, Debug)]
+pub struct TriggerArgs {
+    /// Key or id
+    job: String,
+    /// Print its output and wait for its end; exits with 1 if it does not succeed
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Pauses it.
+pub async fn pause(context: &mut Context, args: PauseArgs) -> Result<()> {
+    let job = context.client.pause_job(&args.job, &PauseRequest { note: args.note }).await?;
+    done(context, &job, "is paused")
+}
+
+/// Resumes it.
+pub async fn resume(context: &mut Context, args: &JobName) -> Result<()> {
+    let job = context.client.resume_job(&args.job).await?;
+    let next = next_text(&context.screen, &job);
+    let next = if next.is_empty() { next } else { format!(", next {next}") };
+    done(context, &job, &format!("is resumed{next}"))
+}
+
+/// Puts it into maintenance.
+pub async fn maintenance(context: &mut Context, args: &MaintenanceArgs) -> Result<()> {
+    let job = context.client.maintain_job(&args.job, &args.how.request()?).await?;
+    done(context, &job, "is in maintenance")
+}
+
+fn done(context: &mut Context, job: &Job, what: &str) -> Result<()> {
+    if context.json {
+        return context.print_json(job);
+    }
+    context.screen.line(&format!("{} {what}", job_name(job)))?;
+    Ok(())
+}
+
+/// Runs it now.
+pub async fn trigger(context: &mut Context, args: &TriggerArgs) -> Result<()> {
+    let run = context.client.trigger_job(&args.job).await?;
+    if args.wait {
+        return wait(context, &run).await;
+    }
+    if context.json {
+        return context.print_json(&serde_json::json!({ "run_id": run }));
+    }
+    context.screen.line(&run)?;
+    eprint_line(&format!("started; see `bellwether run logs -f {run}`"));
+    Ok(())
+}
+
+/// Prints a run's output as it comes, and says how it ended.
+pub async fn wait(context: &mut Context, id: &str) -> Result<()> {
+    let filter = OutputFilter { follow: true, ..OutputFilter::default() };
+    let mut output = pin!(context.client.output(id, filter).await?);
+    while let Some(bytes) = output.try_next().await? {
+        if !context.json {
+            context.screen.bytes(&bytes)?;
+        }
+    }
+    let run = context.client.run(id).await?;
+    if context.json {
+        context.print_json(&run)?;
+    } else {
+        eprint_line(&ending(&run));
+    }
+    context.screen.flush()?;
+    if run.status == RunStatus::Succeeded { Ok(()) } else { Err(exit::silent(Exit::Failed)) }
+}
+
+/// How a run ended, in a line.
+pub fn ending(run: &Run) -> String {
+    let (status, _) = crate::show::run_status(run.status);
+    let took = run.duration_ms.map(crate::show::duration_text);
+    let took = took.map(|took| format!(" after {took}")).unwrap_or_default();
+    let detail = run.detail.as_ref().or(run.reason.as_ref());
+    let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+    format!("{} {status}{took}{detail}", run.id)
+}

@@ -1,0 +1,208 @@
+//! `bellwether job list` and `job runs`.
+
+use anyhow::Result;
+use bellwether_api::{Job, JobSpec, JobStatus, Run, RunStatus, TextOrList};
+use bellwether_client::{JobFilter, PageFilter};
+use clap::Args;
+use futures::{StreamExt, TryStreamExt};
+
+use crate::commands::run::run_table;
+use crate::context::Context;
+use crate::exit::eprint_line;
+use crate::show::{Column, Screen, Table, Tone, job_status, run_status};
+
+/// Which jobs to list.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// Only of this group
+    #[arg(long)]
+    group: Option<String>,
+    /// Only of this owner
+    #[arg(long)]
+    owner: Option<String>,
+    /// Only with this status: scheduled, running, paused, completed, failed, canceled
+    #[arg(long, value_parser = parse_job_status)]
+    status: Option<JobStatus>,
+    /// Only with this label
+    #[arg(long, value_name = "NAME=VALUE")]
+    label: Option<String>,
+    /// Only with a key that starts like this
+    #[arg(long, value_name = "START")]
+    key_prefix: Option<String>,
+    #[command(flatten)]
+    amount: Amount,
+}
+
+/// How many to list.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Amount {
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    /// All, however many there are
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+}
+
+impl Amount {
+    /// The most that are wanted.
+    pub fn most(self) -> usize {
+        if self.all { usize::MAX } else { self.limit }
+    }
+
+    /// Items to ask for at once.
+    pub fn page(self) -> Option<u32> {
+        // One more than wanted, to know whether there are more.
+        u32::try_from(self.most().saturating_add(1).clamp(1, 1_000)).ok()
+    }
+
+    /// Drops what goes beyond the wanted number, and says so.
+    pub fn trim<T>(self, items: &mut Vec<T>) {
+        if items.len() > self.most() {
+            items.truncate(self.most());
+            eprint_line(&format!("only the first {} are shown; use --all or --limit", items.len()));
+        }
+    }
+}
+
+/// Reads a job's status.
+fn parse_job_status(text: &str) -> Result<JobStatus, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|_| {
+        "a status is scheduled, running, paused, completed, failed or canceled".to_owned()
+    })
+}
+
+/// Reads a run's status.
+pub fn parse_run_status(text: &str) -> Result<RunStatus, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|_| {
+        "a status is scheduled, queued, claimed, running, retrying, succeeded, failed, canceled, \
+         lost or skipped"
+            .to_owned()
+    })
+}
+
+/// Lists jobs.
+pub async fn run(context: &mut Context, args: ListArgs) -> Result<()> {
+    let ListArgs { group, owner, status, label, key_prefix, amount } = args;
+    let limit = amount.page();
+    let filter =
+        JobFilter { namespace: None, group, owner, status, label, key_prefix, limit, cursor: None };
+    let jobs = context.client.jobs_all(filter).take(amount.most().saturating_add(1));
+    if context.json {
+        let mut jobs = std::pin::pin!(jobs.take(amount.most()));
+        while let Some(job) = jobs.try_next().await? {
+            context.print_json_line(&job)?;
+        }
+        return Ok(());
+    }
+    let mut jobs: Vec<Job> = jobs.try_collect().await?;
+    amount.trim(&mut jobs);
+    if jobs.is_empty() {
+        eprint_line("there are no such jobs; add one with `bellwether job add`");
+        return Ok(());
+    }
+    context.screen.table(&job_table(&context.screen, &jobs))?;
+    Ok(())
+}
+
+fn job_table(screen: &Screen, jobs: &[Job]) -> Table {
+    let first = jobs.first().map(namespace);
+    let several = jobs.iter().any(|job| Some(namespace(job)) != first);
+    let mut table = Table::new(&[
+        Column::text("NAMESPACE"),
+        Column::text("JOB"),
+        Column::new("STATUS"),
+        Column::new("NEXT"),
+        Column::new("LAST"),
+        Column::text("SCHEDULE"),
+        Column::text("WHAT"),
+    ]);
+    for job in jobs {
+        let space = if several { namespace(job).to_owned() } else { String::new() };
+        let (last, tone) = match &job.info.last_run {
+            Some(last) => {
+                let (status, tone) = run_status(last.status);
+                (format!("{status} {}", screen.when(last.finished_at.0)), tone)
+            }
+            None => (String::new(), Tone::Faint),
+        };
+        table.row([
+            (space, Tone::Faint),
+            (job_name(job).to_owned(), Tone::Plain),
+            job_status(job.info.status),
+            (next_text(screen, job), Tone::Plain),
+            (last, tone),
+            (job.info.schedule_text.clone(), Tone::Plain),
+            (target_text(&job.spec), Tone::Faint),
+        ]);
+    }
+    table
+}
+
+fn namespace(job: &Job) -> &str {
+    job.spec.namespace.as_deref().unwrap_or("default")
+}
+
+/// When a job is next due, if it will be launched then.
+pub fn next_text(screen: &Screen, job: &Job) -> String {
+    match (job.info.status, job.info.execution_time) {
+        (JobStatus::Scheduled | JobStatus::Running, Some(time)) => screen.when(time.0),
+        _ => String::new(),
+    }
+}
+
+/// What to call a job: its key, else its id.
+pub fn job_name(job: &Job) -> &str {
+    job.spec.key.as_deref().unwrap_or(&job.info.id)
+}
+
+/// What a job does, in a line.
+pub fn target_text(spec: &JobSpec) -> String {
+    if let Some(command) = &spec.command {
+        return match command {
+            TextOrList::Text(line) => line.clone(),
+            TextOrList::List(argv) => argv.join(" "),
+        };
+    }
+    if let Some(http) = &spec.http {
+        let method =
+            http.method.as_deref().unwrap_or(if http.body.is_some() { "POST" } else { "GET" });
+        return format!("{method} {}", http.url);
+    }
+    match &spec.job_type {
+        Some(name) => format!("handler {name}"),
+        None => String::new(),
+    }
+}
+
+/// Which runs of a job to list.
+#[derive(Args, Debug)]
+pub struct RunsArgs {
+    /// Key or id
+    job: String,
+    /// Only with this status
+    #[arg(long, value_parser = parse_run_status)]
+    status: Option<RunStatus>,
+    #[command(flatten)]
+    amount: Amount,
+}
+
+/// Lists a job's runs.
+pub async fn runs(context: &mut Context, args: RunsArgs) -> Result<()> {
+    let RunsArgs { job, status, amount } = args;
+    let filter = PageFilter { limit: amount.page(), cursor: None };
+    let runs = context.client.job_runs_all(&job, filter);
+    let runs = runs
+        .try_filter(|run| futures::future::ready(status.is_none_or(|status| run.status == status)));
+    let mut runs: Vec<Run> = runs.take(amount.most().saturating_add(1)).try_collect().await?;
+    amount.trim(&mut runs);
+    if context.json {
+        return runs.iter().try_for_each(|run| context.print_json_line(run));
+    }
+    if runs.is_empty() {
+        eprint_line("there are no such runs yet; `bellwether job trigger` starts one now");
+        return Ok(());
+    }
+    context.screen.table(&run_table(&context.screen, &runs))?;
+    Ok(())
+}

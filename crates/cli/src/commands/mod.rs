@@ -1,0 +1,59 @@
+//! A file per command. Each has its flags as a struct and `run`, which does it.
+
+pub mod apply;
+pub mod audit;
+pub mod cluster;
+pub mod completions;
+pub mod crontab;
+pub mod events;
+pub mod group;
+pub mod health;
+pub mod job;
+pub mod run;
+pub mod schedule;
+pub mod server;
+pub mod token;
+pub mod why;
+
+use anyhow::{Context as _, Result};
+use clap::ArgMatches;
+
+use crate::cli::{Cli, Command};
+
+/// Does what the command line says.
+pub fn run(cli: Cli, matches: &ArgMatches) -> Result<()> {
+    match cli.command {
+        Command::Server(args) => {
+            let matches = matches.subcommand_matches("server").context("no such command")?;
+            server::run(*args, matches)
+        }
+        Command::Schedule(args) => schedule::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        command => client_runtime()?.block_on(client_command(command)),
+    }
+}
+
+/// Commands that talk to a server wait more than they work: one thread does.
+fn client_runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+}
+
+async fn client_command(command: Command) -> Result<()> {
+    match command {
+        Command::Job(args) => job::run(*args).await,
+        Command::Run(args) => run::run(args).await,
+        Command::Group(args) => group::run(args).await,
+        Command::Crontab(args) => crontab::run(args).await,
+        Command::Apply(args) => apply::run(args).await,
+        Command::Why(args) => why::run(args).await,
+        Command::Token(args) => token::run(args).await,
+        Command::Audit(args) => audit::run(args).await,
+        Command::Events(args) => events::run(args).await,
+        Command::Cluster(args) => cluster::run(args).await,
+        Command::Health(args) => health::run(args).await,
+        Command::Server(_) | Command::Schedule(_) | Command::Completions(_) => Ok(()),
+    }
+}

@@ -1,0 +1,54 @@
+//! `bellwether run logs [-f]`.
+
+use std::pin::pin;
+
+use anyhow::Result;
+use bellwether_client::{OutputFilter, OutputStream};
+use clap::{Args, ValueEnum};
+use futures::TryStreamExt;
+
+use crate::commands::job::ending;
+use crate::context::Context;
+use crate::exit::eprint_line;
+
+/// Whose output to print.
+#[derive(Args, Debug)]
+pub struct LogsArgs {
+    /// Id of the run
+    run: String,
+    /// Go on as more is printed, until the run has ended
+    #[arg(long, short)]
+    follow: bool,
+    /// Of this attempt; of the last if not given
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+    /// Only what went to one of them
+    #[arg(long)]
+    stream: Option<StreamFlag>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StreamFlag {
+    Stdout,
+    Stderr,
+}
+
+/// Prints it, byte for byte.
+pub async fn run(context: &mut Context, args: &LogsArgs) -> Result<()> {
+    let filter = OutputFilter {
+        attempt: args.attempt,
+        stream: args.stream.map(|stream| match stream {
+            StreamFlag::Stdout => OutputStream::Stdout,
+            StreamFlag::Stderr => OutputStream::Stderr,
+        }),
+        follow: args.follow,
+    };
+    let mut output = pin!(context.client.output(&args.run, filter).await?);
+    while let Some(bytes) = output.try_next().await? {
+        context.screen.bytes(&bytes)?;
+    }
+    if args.follow {
+        eprint_line(&ending(&context.client.run(&args.run).await?));
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! What a server says to people when it has started.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bellwether_server::{Config, RunningServer};
+
+use crate::exit::eprint_line;
+
+/// Whether there is no store yet in a directory.
+pub fn is_fresh(data_dir: &Path) -> bool {
+    std::fs::read_dir(data_dir).map_or(true, |mut entries| entries.next().is_none())
+}
+
+/// Says where it listens, where data is, and what to try.
+pub fn print(config: &Config, server: &RunningServer, fresh: bool, took: Duration) {
+    let address = server.local_addr();
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let store = if fresh { "new store" } else { "existing store" };
+    let shown = std::fs::canonicalize(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
+    eprint_line(&format!(
+        "Bellwether {} listens on {scheme}://{address}\n\
+         data in {} ({store}, {} shards, ready after {} ms)",
+        env!("CARGO_PKG_VERSION"),
+        shown.display(),
+        server.shards(),
+        took.as_millis()
+    ));
+    if !config.worker {
+        eprint_line("this process runs no work (--no-worker)");
+    }
+    if let Some(token) = server.admin_token() {
+        eprint_line(&format!(
+            "\nadmin token, shown this once; keep it and use it as BELLWETHER_TOKEN:\n  {token}"
+        ));
+    }
+    if fresh {
+        eprint_line(&try_next(&address.to_string(), scheme));
+    }
+}
+
+/// Three commands to start with.
+fn try_next(address: &str, scheme: &str) -> String {
+    let server = match (scheme, address) {
+        ("http", bellwether_client::DEFAULT_SERVER) => String::new(),
+        ("http", address) => format!(" --server {address}"),
+        (_, address) => format!(" --server {scheme}://{address}"),
+    };
+    format!(
+        "\ntry next, in another terminal:\n  \
+         bellwether job add{server} --key hello --cron '* * * * *' -- 'echo hello, it is $(date)'\n  \
+         bellwether job add{server} --every 5m --http {scheme}://{address}/healthz\n  \
+         bellwether job add{server} --delay 10s -- 'echo ten seconds later'\n\
+         and see what happens with\n  \
+         bellwether events{server}"
+    )
+}

@@ -1,0 +1,29 @@
+//! Structured logs on standard error.
+
+use std::io::IsTerminal;
+
+use anyhow::Result;
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::usage;
+use crate::settings::{Effective, LogFormat};
+
+/// Starts logging for the whole process.
+///
+/// # Errors
+/// If the level is none.
+pub fn start(settings: &Effective) -> Result<()> {
+    let filter = EnvFilter::try_new(&settings.log_level).map_err(|error| {
+        usage(format!(
+            "'{}' is not a log level: {error}; write error, warn, info, debug or trace",
+            settings.log_level
+        ))
+    })?;
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match settings.log_format {
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal() && !plain).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! `bellwether server`: runs until it is told to stop, or something fails for good.
+//!
+//! The first TERM or INT stops it in order: no new work, running work finished or handed back,
+//! everything stored. A second one ends it at once, as a crash would; nothing acknowledged is lost.
+
+mod banner;
+mod logs;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use bellwether_server::RunningServer;
+use clap::{ArgMatches, Args};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::exit::eprint_line;
+use crate::settings::{Effective, Values, effective};
+
+/// Runs the server. Every flag can also be set by a variable of the environment, or in a file.
+#[derive(Args, Debug)]
+pub struct ServerArgs {
+    /// Settings from this file [default: ./bellwether.toml, /etc/bellwether/bellwether.toml]
+    #[arg(long, env = "BELLWETHER_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Show all settings and where each comes from, and do nothing
+    #[arg(long)]
+    print_config: bool,
+    #[command(flatten)]
+    values: Values,
+}
+
+/// Runs it.
+pub fn run(args: ServerArgs, matches: &ArgMatches) -> Result<()> {
+    let settings = effective(args.values, matches, args.config.as_deref())?;
+    if args.print_config {
+        use std::io::Write;
+        std::io::stdout().write_all(settings.print().as_bytes())?;
+        return Ok(());
+    }
+    logs::start(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(serve(settings))
+}
+
+/// The signals that stop a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one; the exit code of a process that it ended.
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => 128 + 15,
+            _ = self.interrupt.recv() => 128 + 2,
+        }
+    }
+}
+
+async fn serve(settings: Effective) -> Result<()> {
+    let mut signals = Signals::new()?;
+    let fresh = banner::is_fresh(&settings.config.data_dir);
+    let begun = Instant::now();
+    let mut server = tokio::select! {
+        started = bellwether_server::start(settings.config.clone()) => started?,
+        code = signals.next() => std::process::exit(code),
+    };
+    banner::print(&settings.config, &server, fresh, begun.elapsed());
+    tokio::select! {
+        error = server.wait_for_failure() => {
+            // Nothing more can be stored, so there is nothing to finish.
+            return Err(error.context("the server has to stop; nothing acknowledged is lost"));
+        }
+        _ = signals.next() => {}
+    }
+    stop(server, &settings, signals).await
+}
+
+async fn stop(server: RunningServer, settings: &Effective, mut signals: Signals) -> Result<()> {
+    eprint_line(&format!(
+        "stopping: no new work is started, running work gets {:?} to finish; \
+         signal again to stop at once",
+        settings.config.shutdown_grace
+    ));
+    tokio::select! {
+        stopped = server.shutdown() => stopped?,
+        code = signals.next() => {
+            eprint_line("stopped at once; work that was running is resolved at the next start");
+            std::process::exit(code);
+        }
+    }
+    eprint_line("stopped");
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! Which value of each setting counts.
+
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use bellwether_core::settings::Settings;
+use bellwether_server::{Config, TlsFiles};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use super::file;
+use super::unit::{Lasting, Size};
+use super::values::{LogFormat, Values};
+use crate::exit::usage;
+
+/// Where a value comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Origin {
+    Flag(String),
+    Environment(String),
+    File(PathBuf),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag(flag) => write!(f, "flag {flag}"),
+            Origin::Environment(name) => write!(f, "environment {name}"),
+            Origin::File(path) => write!(f, "file {}", path.display()),
+            Origin::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A setting as it will be shown.
+#[derive(Clone, Debug)]
+struct Line {
+    name: &'static str,
+    /// The value as TOML; `None` if it is not set and has no default of its own.
+    value: Option<String>,
+    origin: Origin,
+}
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    /// For the server.
+    pub config: Config,
+    /// What is logged.
+    pub log_level: String,
+    /// In which form.
+    pub log_format: LogFormat,
+    lines: Vec<Line>,
+}
+
+/// Takes the values of one setting from all layers.
+struct Layers<'a> {
+    given: Values,
+    matches: &'a ArgMatches,
+    file: Values,
+    path: Option<PathBuf>,
+    lines: Vec<Line>,
+}
+
+/// Chooses a setting's value and notes where it came from.
+macro_rules! pick {
+    ($layers:ident, $name:ident) => {{
+        let given = $layers.given.$name.take();
+        let file = $layers.file.$name.take();
+        let origin = $layers.origin(stringify!($name), given.is_some(), file.is_some());
+        (stringify!($name), given.or(file), origin)
+    }};
+}
+
+impl Layers<'_> {
+    fn origin(&self, name: &str, given: bool, file: bool) -> Origin {
+        if given {
+            return match self.matches.value_source(name) {
+                Some(ValueSource::EnvVariable) => {
+                    Origin::Environment(format!("BELLWETHER_{}", name.to_uppercase()))
+                }
+                _ => Origin::Flag(format!("--{}", name.replace('_', "-"))),
+            };
+        }
+        match &self.path {
+            Some(path) if file => Origin::File(path.clone()),
+            _ => Origin::Default,
+        }
+    }
+
+    /// A setting with a default.
+    fn or<T: Toml>(&mut self, (name, value, origin): Picked<T>, default: T) -> T {
+        let value = value.unwrap_or(default);
+        self.lines.push(Line { name, value: Some(value.toml()), origin });
+        value
+    }
+
+    /// A setting that may be absent.
+    fn maybe<T: Toml>(&mut self, (name, value, origin): Picked<T>) -> Option<T> {
+        let toml = value.as_ref().map(Toml::toml);
+        self.lines.push(Line { name, value: toml, origin });
+        value
+    }
+}
+
+type Picked<T> = (&'static str, Option<T>, Origin);
+
+/// Puts the layers together: what was given by flag or environment, then the file, then defaults.
+///
+/// # Errors
+/// If the file is not valid, or settings do not go together.
+pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> Result<Effective> {
+    let (path, file) = file::load(config)?;
+    let mut layers = Layers { given, matches, file, path, lines: Vec::new() };
+    let defaults = Config::default();
+    let mut config = Config {
+        listen: {
+            let p = pick!(layers, listen);
+            layers.or(p, defaults.listen)
+        },
+        data_dir: {
+            let p = pick!(layers, data_dir);
+            layers.or(p, defaults.data_dir.clone())
+        },
+        shards: {
+            let p = pick!(layers, shards);
+            layers.maybe(p)
+        },
+        cache_bytes: {
+            let p = pick!(layers, cache_size);
+            layers.or(p, Size(defaults.cache_bytes)).0
+        },
+        shutdown_grace: {
+            let p = pick!(layers, shutdown_grace);
+            let default = u64::try_from(defaults.shutdown_grace.as_millis()).unwrap_or(u64::MAX);
+            layers.or(p, Lasting(default)).duration()
+        },
+        ..defaults.clone()
+    };
+    let tls_cert = {
+        let p = pick!(layers, tls_cert);
+        layers.maybe(p)
+    };
+    let tls_key = {
+        let p = pick!(layers, tls_key);
+        layers.maybe(p)
+    };
+    config.tls = match (tls_cert, tls_key) {
+        (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
+        (None, None) => None,
+        _ => return Err(usage("--tls-cert and --tls-key go together: give both or none")),
+    };
+    config.insecure = {
+        let p = pick!(layers, insecure);
+        layers.or(p, false)
+    };
+    config.require_token = {
+        let p = pick!(layers, require_token);
+        layers.or(p, false)
+    };
+    fill_worker(&mut config, &mut layers, &defaults)?;
+    fill_rules(&mut config.rules, &mut layers, &defaults.rules);
+    let log_level = {
+        let p = pick!(layers, log_level);
+        layers.or(p, "info".to_owned())
+    };
+    let log_format = {
+        let p = pick!(layers, log_format);
+        layers.or(p, LogFormat::Text)
+    };
+    Ok(Effective { config, log_level, log_format, lines: layers.lines })
+}
+
+fn fill_worker(config: &mut Config, layers: &mut Layers<'_>, defaults: &Config) -> Result<()> {
+    config.worker = !{
+        let p = pick!(layers, no_worker);
+        layers.or(p, false)
+    };
+    config.worker_name = {
+        let p = pick!(layers, worker_name);
+        layers.maybe(p)
+    };
+    config.worker_queues = {
+        let p = pick!(layers, worker_queue);
+        layers.or(p, Vec::new())
+    };
+    config.worker_slots = {
+        let p = pick!(layers, worker_slots);
+        layers.or(p, defaults.worker_slots)
+    };
+    config.worker_http_slots = {
+        let p = pick!(layers, worker_http_slots);
+        layers.or(p, defaults.worker_http_slots)
+    };
+    let limit = {
+        let p = pick!(layers, output_limit);
+        layers.or(p, Size(defaults.output_limit as u64))
+    };
+    config.output_limit =
+        usize::try_from(limit.0).map_err(|_| usage("--output-limit is too large"))?;
+    config.http_ca_file = {
+        let p = pick!(layers, http_ca_file);
+        layers.maybe(p)
+    };
+    Ok(())
+}
+
+fn fill_rules(rules: &mut Settings, layers: &mut Layers<'_>, defaults: &Settings) {
+    rules.retention_age_ms = {
+        let p = pick!(layers, history_age);
+        layers.or(p, Lasting(defaults.retention_age_ms)).0
+    };
+    rules.retention_runs = {
+        let p = pick!(layers, history_runs);
+        layers.or(p, defaults.retention_runs)
+    };
+    rules.misfire_after_ms = {
+        let p = pick!(layers, misfire_after);
+        layers.or(p, Lasting(defaults.misfire_after_ms)).0
+    };
+}
+
+impl Effective {
+    /// All settings as a configuration file, each with where it came from.
+    pub fn print(&self) -> String {
+        let shown = |line: &Line| match &line.value {
+            Some(value) => format!("{} = {value}", line.name),
+            // A file cannot say "not set".
+            None => format!("# {} is not set", line.name),
+        };
+        let width = self.lines.iter().map(|line| shown(line).len()).max().unwrap_or(0).min(48);
+        let mut text = String::new();
+        for line in &self.lines {
+            let _ = writeln!(text, "{:<width$}  # {}", shown(line), line.origin);
+        }
+        text
+    }
+}
+
+/// A value as it is written in the file.
+trait Toml {
+    fn toml(&self) -> String;
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+macro_rules! toml_quoted {
+    ($($kind:ty),*) => {
+        $(impl Toml for $kind {
+            fn toml(&self) -> String {
+                quoted(&self.to_string())
+            }
+        })*
+    };
+}
+
+macro_rules! toml_plain {
+    ($($kind:ty),*) => {
+        $(impl Toml for $kind {
+            fn toml(&self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+
+toml_quoted!(std::net::SocketAddr, String, Size, Lasting);
+toml_plain!(u16, u32, usize, bool);
+
+impl Toml for PathBuf {
+    fn toml(&self) -> String {
+        quoted(&self.display().to_string())
+    }
+}
+
+impl Toml for Vec<String> {
+    fn toml(&self) -> String {
+        let items: Vec<String> = self.iter().map(|item| quoted(item)).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+impl Toml for LogFormat {
+    fn toml(&self) -> String {
+        quoted(match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        })
+    }
+}

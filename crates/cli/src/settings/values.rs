@@ -1,0 +1,129 @@
+//! All settings, as flags, environment variables and keys of the file.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+
+use super::unit::{Lasting, Size};
+
+/// The form of log lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: one object per line.
+    Json,
+}
+
+/// What can be set, and is if it is there.
+#[derive(Args, Deserialize, Clone, PartialEq, Debug, Default)]
+#[serde(deny_unknown_fields, default)]
+pub struct Values {
+    /// Where the HTTP API listens [default: 127.0.0.1:2355]
+    #[arg(long, env = "BELLWETHER_LISTEN", value_name = "ADDRESS:PORT", help_heading = "Server")]
+    pub listen: Option<SocketAddr>,
+    /// Where everything is stored [default: bellwether-data]
+    #[arg(long, env = "BELLWETHER_DATA_DIR", value_name = "DIR", help_heading = "Server")]
+    pub data_dir: Option<PathBuf>,
+    /// Shards of a new store; an existing one keeps its number [default: 16]
+    #[arg(long, env = "BELLWETHER_SHARDS", value_name = "N", help_heading = "Server")]
+    pub shards: Option<u16>,
+    /// Memory for the store's cache [default: 256M]
+    #[arg(long, env = "BELLWETHER_CACHE_SIZE", value_name = "SIZE", help_heading = "Server")]
+    pub cache_size: Option<Size>,
+    /// How long a stop waits for running work [default: 30s]
+    #[arg(
+        long,
+        env = "BELLWETHER_SHUTDOWN_GRACE",
+        value_name = "DURATION",
+        help_heading = "Server"
+    )]
+    pub shutdown_grace: Option<Lasting>,
+
+    /// Certificate chain (PEM) for TLS
+    #[arg(long, env = "BELLWETHER_TLS_CERT", value_name = "FILE", help_heading = "Access")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key (PEM) for TLS
+    #[arg(long, env = "BELLWETHER_TLS_KEY", value_name = "FILE", help_heading = "Access")]
+    pub tls_key: Option<PathBuf>,
+    /// Listen beyond loopback without TLS and tokens
+    #[arg(long, env = "BELLWETHER_INSECURE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Access")]
+    pub insecure: Option<bool>,
+    /// Ask for a token also on loopback
+    #[arg(long, env = "BELLWETHER_REQUIRE_TOKEN", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Access")]
+    pub require_token: Option<bool>,
+
+    /// Do not run work in this process
+    #[arg(long, env = "BELLWETHER_NO_WORKER", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Built-in worker")]
+    pub no_worker: Option<bool>,
+    /// The worker's name [default: the host's]
+    #[arg(
+        long,
+        env = "BELLWETHER_WORKER_NAME",
+        value_name = "NAME",
+        help_heading = "Built-in worker"
+    )]
+    pub worker_name: Option<String>,
+    /// A queue it takes from; repeatable [default: all]
+    #[arg(
+        long,
+        env = "BELLWETHER_WORKER_QUEUE",
+        value_name = "NAME",
+        value_delimiter = ',',
+        help_heading = "Built-in worker"
+    )]
+    pub worker_queue: Option<Vec<String>>,
+    /// Commands it runs at once [default: 64]
+    #[arg(
+        long,
+        env = "BELLWETHER_WORKER_SLOTS",
+        value_name = "N",
+        help_heading = "Built-in worker"
+    )]
+    pub worker_slots: Option<usize>,
+    /// Requests it makes at once [default: 256]
+    #[arg(
+        long,
+        env = "BELLWETHER_WORKER_HTTP_SLOTS",
+        value_name = "N",
+        help_heading = "Built-in worker"
+    )]
+    pub worker_http_slots: Option<usize>,
+    /// Output kept per attempt, half from the start and half from the end [default: 1M]
+    #[arg(
+        long,
+        env = "BELLWETHER_OUTPUT_LIMIT",
+        value_name = "SIZE",
+        help_heading = "Built-in worker"
+    )]
+    pub output_limit: Option<Size>,
+    /// Certificate authorities (PEM) for requests, besides the system's
+    #[arg(
+        long,
+        env = "BELLWETHER_HTTP_CA_FILE",
+        value_name = "FILE",
+        help_heading = "Built-in worker"
+    )]
+    pub http_ca_file: Option<PathBuf>,
+
+    /// How long history and output are kept, unless a job says otherwise [default: 7d]
+    #[arg(long, env = "BELLWETHER_HISTORY_AGE", value_name = "DURATION", help_heading = "Rules")]
+    pub history_age: Option<Lasting>,
+    /// Runs of a recurring job that are kept, unless it says otherwise [default: 500]
+    #[arg(long, env = "BELLWETHER_HISTORY_RUNS", value_name = "N", help_heading = "Rules")]
+    pub history_runs: Option<u32>,
+    /// A tick that fires later than this was missed [default: 5s]
+    #[arg(long, env = "BELLWETHER_MISFIRE_AFTER", value_name = "DURATION", help_heading = "Rules")]
+    pub misfire_after: Option<Lasting>,
+
+    /// What is logged: error, warn, info, debug, trace, or a filter [default: info]
+    #[arg(long, env = "BELLWETHER_LOG_LEVEL", value_name = "LEVEL", help_heading = "Logs")]
+    pub log_level: Option<String>,
+    /// The form of log lines [default: text]
+    #[arg(long, env = "BELLWETHER_LOG_FORMAT", value_name = "FORMAT", help_heading = "Logs")]
+    pub log_format: Option<LogFormat>,
+}

@@ -1,0 +1,18 @@
+//! Jobs as people describe them: by flags, and in files.
+//!
+//! Flags become fields of a [`bellwether_api::JobSpec`] and nothing else: what is valid is decided
+//! by the server, whose words are better than a second set of rules here.
+
+mod compare;
+mod flags;
+mod policy;
+mod read;
+mod schedule;
+mod target;
+mod value;
+
+pub use compare::{Difference, canonical, difference, merge_patch};
+pub use flags::SpecFlags;
+pub use read::{read_specs, read_text};
+pub use schedule::schedule_object;
+pub use value::{parse_span, typed_time};

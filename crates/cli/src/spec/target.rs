@@ -1,0 +1,135 @@
+//! Flags that say what.
+
+use anyhow::Result;
+use bellwether_api::{BasicAuth, HttpAuth, HttpTarget, JobSpec, Span, TextOrList};
+use clap::Args;
+use serde_json::value::RawValue;
+
+use super::flags::set;
+use super::value::{parse_header, parse_pair, parse_span, text_or_file};
+use crate::exit::usage;
+
+/// What it does. Exactly one of a command, a request and a handler.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "What")]
+pub struct TargetFlags {
+    /// A command: one argument is a line for the shell, several are a program and its arguments
+    #[arg(last = true, value_name = "COMMAND", group = "what")]
+    command: Vec<String>,
+    /// Additional environment of the command; repeatable
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with_all = ["http", "job_type"])]
+    env: Vec<(String, String)>,
+    /// Working directory of the command
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["http", "job_type"])]
+    cwd: Option<String>,
+    /// User to run the command as
+    #[arg(long, conflicts_with_all = ["http", "job_type"])]
+    user: Option<String>,
+    /// Shell for the command; /bin/sh if not given
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["http", "job_type"])]
+    shell: Option<String>,
+    /// What the command reads; @FILE for a file's content
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["http", "job_type"])]
+    stdin: Option<String>,
+    /// Time between TERM and KILL when the command is stopped
+    #[arg(long, value_name = "DURATION", value_parser = parse_span, conflicts_with_all = ["http", "job_type"])]
+    grace: Option<Span>,
+
+    /// A request to this URL
+    #[arg(long, value_name = "URL", group = "what")]
+    http: Option<String>,
+    /// Its method; POST with a body, else GET
+    #[arg(long, requires = "http")]
+    method: Option<String>,
+    /// A header; repeatable
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE", value_parser = parse_header, requires = "http")]
+    headers: Vec<(String, String)>,
+    /// Its body; @FILE for a file's content. A JSON object or list is sent as JSON
+    #[arg(long, value_name = "TEXT", requires = "http")]
+    body: Option<String>,
+    /// USER:PASSWORD; @FILE keeps it off the command line
+    #[arg(long, value_name = "USER:PASSWORD", requires = "http", conflicts_with = "bearer_token")]
+    basic_auth: Option<String>,
+    /// A bearer token; @FILE keeps it off the command line
+    #[arg(long, value_name = "TOKEN", requires = "http")]
+    bearer_token: Option<String>,
+    /// Follow redirects
+    #[arg(long, requires = "http")]
+    follow_redirects: bool,
+
+    /// A handler that a worker has registered
+    #[arg(long = "type", id = "job_type", value_name = "NAME", group = "what")]
+    job_type: Option<String>,
+    /// JSON for the handler; @FILE for a file's content
+    #[arg(long, value_name = "JSON", requires = "job_type")]
+    payload: Option<String>,
+}
+
+impl TargetFlags {
+    pub(super) fn apply(&self, spec: &mut JobSpec) -> Result<()> {
+        if !self.command.is_empty() || self.http.is_some() || self.job_type.is_some() {
+            spec.command = None;
+            spec.http = None;
+            spec.job_type = None;
+            spec.payload = None;
+        }
+        match self.command.as_slice() {
+            [] => {}
+            [line] => spec.command = Some(TextOrList::Text(line.clone())),
+            argv => spec.command = Some(TextOrList::List(argv.to_vec())),
+        }
+        spec.env.extend(self.env.iter().cloned());
+        set(&mut spec.cwd, &self.cwd);
+        set(&mut spec.user, &self.user);
+        set(&mut spec.shell, &self.shell);
+        set(&mut spec.stdin, &self.stdin.as_deref().map(text_or_file).transpose()?);
+        set(&mut spec.grace, &self.grace);
+        if let Some(url) = &self.http {
+            spec.http = Some(self.request(url)?);
+        }
+        set(&mut spec.job_type, &self.job_type);
+        if let Some(payload) = &self.payload {
+            let text = text_or_file(payload)?;
+            let raw = RawValue::from_string(text.trim().to_owned())
+                .map_err(|error| usage(format!("--payload is not JSON: {error}")))?;
+            spec.payload = Some(raw);
+        }
+        Ok(())
+    }
+
+    fn request(&self, url: &str) -> Result<HttpTarget> {
+        let basic = match &self.basic_auth {
+            None => None,
+            Some(text) => {
+                let text = text_or_file(text)?;
+                let Some((username, password)) = text.trim_end().split_once(':') else {
+                    return Err(usage("--basic-auth is written USER:PASSWORD"));
+                };
+                Some(BasicAuth { username: username.to_owned(), password: password.to_owned() })
+            }
+        };
+        let bearer = self.bearer_token.as_deref().map(text_or_file).transpose()?;
+        let bearer = bearer.map(|token| token.trim().to_owned());
+        Ok(HttpTarget {
+            url: url.to_owned(),
+            method: self.method.clone(),
+            headers: self.headers.iter().cloned().collect(),
+            body: self.body.as_deref().map(body).transpose()?,
+            auth: (basic.is_some() || bearer.is_some()).then_some(HttpAuth { basic, bearer }),
+            follow_redirects: self.follow_redirects.then_some(true),
+            connect_timeout: None,
+        })
+    }
+}
+
+/// A body: JSON if it is an object or a list, else text.
+fn body(text: &str) -> Result<Box<RawValue>> {
+    let text = text_or_file(text)?;
+    let trimmed = text.trim();
+    if trimmed.starts_with(['{', '['])
+        && let Ok(raw) = RawValue::from_string(trimmed.to_owned())
+    {
+        return Ok(raw);
+    }
+    Ok(serde_json::value::to_raw_value(&text)?)
+}

@@ -1,0 +1,62 @@
+//! `bellwether token …`, `audit`, `cluster`, `health`.
+
+use crate::support::Server;
+
+/// The admin token that a server printed at its first start.
+fn admin_token(server: &mut Server) -> String {
+    server.wait_for("admin token");
+    server.wait_for("  ").trim().to_owned()
+}
+
+#[test]
+fn tokens_are_made_listed_and_revoked() {
+    let mut server = Server::start_with(&["--require-token"]);
+    let admin = admin_token(&mut server);
+    let error = server.cli(&["job", "list"]).fails(6);
+    assert!(error.contains("BELLWETHER_TOKEN"), "{error}");
+
+    let made = server.cli(&["token", "create", "ci", "--role", "viewer", "--token", &admin]);
+    assert!(made.err.contains("only time"), "{made:?}");
+    let viewer = made.ok().trim().to_owned();
+    server.cli(&["job", "list", "--token", &viewer]).ok();
+    let add = ["job", "add", "--token", &viewer, "--every", "1h", "--", "true"];
+    server.cli(&add).fails(6);
+
+    let list = server.cli(&["token", "list", "--token", &admin]).ok();
+    assert!(list.contains("ci") && list.contains("viewer") && !list.contains(&viewer), "{list}");
+    server.cli(&["token", "revoke", "ci", "--token", &admin]).ok();
+    server.cli(&["job", "list", "--token", &viewer]).fails(6);
+    server.cli(&["token", "revoke", "ci", "--token", &admin]).fails(3);
+
+    let audit = server.cli(&["audit", "--token", &admin]).ok();
+    assert!(audit.contains("token.") && audit.contains("admin"), "{audit}");
+}
+
+#[test]
+fn the_audit_log_tells_who_changed_what() {
+    let server = Server::start();
+    server.add(&["--key", "k", "--every", "1h", "--", "true"]);
+    server.cli(&["job", "rm", "k", "--yes"]).ok();
+    let actions: Vec<String> = server
+        .cli(&["audit", "--json"])
+        .json_lines()
+        .iter()
+        .map(|entry| entry["action"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(actions.contains(&"job.create".to_owned()), "{actions:?}");
+    assert!(actions.contains(&"job.delete".to_owned()), "{actions:?}");
+    assert_eq!(server.cli(&["audit", "--json", "--limit", "1"]).json_lines().len(), 1);
+}
+
+#[test]
+fn the_node_tells_how_it_is() {
+    let server = Server::start_with(&["--worker-name", "w1", "--worker-queue", "heavy"]);
+    assert!(server.cli(&["health"]).ok().contains("is ready"));
+    assert_eq!(server.cli(&["health", "--json"]).json()["ready"], true);
+    let status = server.cli(&["cluster", "status"]).ok();
+    for part in ["NODE", "SHARD", "WORKER", "w1", "heavy", &server.address] {
+        assert!(status.contains(part), "{part} in {status}");
+    }
+    let status = server.cli(&["cluster", "status", "--json"]).json();
+    assert_eq!(status["cluster"]["shards"].as_array().unwrap().len(), 4);
+}

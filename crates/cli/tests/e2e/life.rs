@@ -1,0 +1,100 @@
+//! The life of a server process.
+
+use std::net::TcpListener;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Server, bellwether, run};
+
+#[test]
+fn a_fresh_server_says_what_to_try_next_and_it_works() {
+    let mut server = Server::start();
+    assert!(server.said[0].contains("Bellwether"), "{:?}", server.said);
+    assert!(server.wait_for("data in ").contains("new store, 4 shards"));
+    let commands: Vec<String> = (0..3).map(|_| server.wait_for("bellwether job add")).collect();
+    for line in commands {
+        // As a shell would run it, with the program under test in front.
+        let line = line.trim().replacen("bellwether", env!("CARGO_BIN_EXE_bellwether"), 1);
+        let mut shell = std::process::Command::new("/bin/sh");
+        run(shell.args(["-c", &line]).current_dir(server.directory.path()), "").ok();
+    }
+    assert_eq!(server.cli(&["job", "list", "--json"]).json_lines().len(), 3);
+}
+
+#[test]
+fn r70_a_stop_is_orderly_and_nothing_is_lost() {
+    let server = Server::start();
+    server.add(&["--key", "k", "--every", "1h", "--", "true"]);
+    server.signal(Signal::SIGTERM);
+    let (status, said, directory) = server.end();
+    assert!(status.success(), "{status:?}");
+    let text = said.join("\n");
+    assert!(text.contains("stopping: ") && text.contains("stopped"), "{text}");
+    let mut server = Server::start_in(directory, &[]);
+    assert!(server.wait_for("data in ").contains("existing store, 4 shards"));
+    server.cli(&["job", "show", "k"]).ok();
+}
+
+#[test]
+fn r70_a_killed_server_has_kept_what_it_acknowledged() {
+    let server = Server::start();
+    server.add(&["--key", "k", "--every", "1h", "--", "true"]);
+    server.signal(Signal::SIGKILL);
+    let (_, _, directory) = server.end();
+    let server = Server::start_in(directory, &[]);
+    server.cli(&["job", "show", "k"]).ok();
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut server = Server::start_with(&["--shutdown-grace", "10m"]);
+    server.add(&["--key", "k", "--every", "1h", "--", "echo begun; exec sleep 600"]);
+    let id = server.cli(&["job", "trigger", "k"]).ok();
+    let follow = server
+        .command(&["run", "logs", "-f", id.trim()])
+        .stdout(std::process::Stdio::piped())
+        .spawn();
+    let mut follow = follow.unwrap();
+    let mut line = String::new();
+    let mut reader = std::io::BufReader::new(follow.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+    server.signal(Signal::SIGINT);
+    server.wait_for("stopping: ");
+    server.signal(Signal::SIGINT);
+    let (status, said, directory) = server.end();
+    assert_eq!(status.code(), Some(130), "{said:?}");
+    follow.wait().unwrap();
+    // The next start ends the process that was left behind.
+    drop(Server::start_in(directory, &[]));
+}
+
+#[test]
+fn what_keeps_it_from_starting_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let start = |flags: &[&str]| run(bellwether(directory.path()).arg("server").args(flags), "");
+    let error = start(&["--listen", &address]).fails(1);
+    assert!(error.contains("cannot listen") && error.contains(&address), "{error}");
+    let error = start(&["--listen", "0.0.0.0:0"]).fails(1);
+    assert!(error.contains("--tls-cert") && error.contains("--insecure"), "{error}");
+    assert!(start(&["--tls-cert", "x"]).fails(2).contains("go together"));
+    assert!(start(&["--log-level", "a=b=c"]).fails(2).contains("log level"));
+    let server = Server::start();
+    let data = server.directory.path().join("data");
+    let error = start(&["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
+    assert_eq!(error.code, 1, "two servers cannot share a store: {error:?}");
+}
+
+#[test]
+fn logs_can_be_json() {
+    let server = Server::start_with(&["--log-format", "json", "--log-level", "debug"]);
+    server.add(&["--key", "k", "--every", "1h", "--", "true"]);
+    server.signal(Signal::SIGTERM);
+    let (_, said, _) = server.end();
+    let json = said.iter().filter(|line| line.starts_with('{'));
+    for line in json {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(value["level"].is_string(), "{line}");
+    }
+}

@@ -1,0 +1,110 @@
+//! `bellwether run …`, `events` and what jobs print.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::support::{Server, eventually};
+
+#[test]
+fn r37_output_is_followed_and_kept() {
+    let server = Server::start();
+    server.add(&["--key", "k", "--every", "1h", "--", "echo out; echo err >&2"]);
+    let said = server.cli(&["job", "trigger", "k", "--wait"]);
+    assert!(said.err.contains("succeeded"), "{said:?}");
+    let out = said.ok();
+    assert!(out.contains("out\n") && out.contains("err\n"), "{out}");
+    let run = server.cli(&["job", "runs", "k", "--json"]).json_lines().remove(0);
+    let id = run["id"].as_str().unwrap();
+    assert_eq!(server.cli(&["run", "logs", id, "--stream", "stdout"]).ok(), "out\n");
+    assert_eq!(server.cli(&["run", "logs", id, "--stream", "stderr"]).ok(), "err\n");
+
+    let shown = server.cli(&["run", "show", id]).ok();
+    for part in [id, "succeeded", "trigger", "ATTEMPT"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    let events = server.cli(&["run", "events", id]).ok();
+    assert!(events.contains("started") && events.contains("succeeded"), "{events}");
+    let list = server.cli(&["run", "list", "--status", "succeeded"]).ok();
+    assert!(list.contains(id), "{list}");
+    server.cli(&["run", "show", "run_0000000000000-1"]).fails(3);
+}
+
+#[test]
+fn r25_a_failure_is_told_and_can_be_retried() {
+    let server = Server::start();
+    let flag = server.directory.path().join("flag");
+    let line = format!("test -e {}", flag.display());
+    server.add(&["--key", "k", "--every", "1h", "--", &line]);
+    let said = server.cli(&["job", "trigger", "k", "--wait"]);
+    assert!(said.err.contains("failed"), "{said:?}");
+    said.fails(1);
+    let dead = server.cli(&["run", "list", "--status", "failed", "--json"]).json_lines();
+    let id = dead[0]["id"].as_str().unwrap();
+    assert_eq!(dead[0]["exit_code"], 1);
+    std::fs::write(&flag, "").unwrap();
+    server.cli(&["run", "retry", id]).ok();
+    eventually("the retry", || {
+        let run = server.cli(&["run", "show", id, "--json"]).json();
+        (run["status"] == "succeeded").then_some(())
+    });
+    let error = server.cli(&["run", "retry", id]);
+    assert_eq!(error.code, 4, "{error:?}");
+}
+
+#[test]
+fn r39_a_run_can_be_canceled() {
+    let server = Server::start();
+    server.add(&["--key", "k", "--every", "1h", "--", "echo begun; sleep 600"]);
+    let run = server.cli(&["job", "trigger", "k"]).ok();
+    let id = run.trim();
+    let mut logs = server.command(&["run", "logs", "-f", id]);
+    let mut logs = logs.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(logs.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n", "output comes while it runs");
+    server.cli(&["run", "cancel", id]).ok();
+    let ended = logs.wait_with_output().unwrap();
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("canceled"), "{ended:?}");
+}
+
+#[test]
+fn r31_events_are_shown_as_they_happen() {
+    let server = Server::start();
+    server.add(&["--key", "k", "--every", "1h", "--", "true"]);
+    server.add(&["--key", "other", "--every", "1h", "--", "true"]);
+    let mut events = server.command(&["events", "--json", "--job", "k", "--count", "2"]);
+    let mut events = events.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(events.stdout.take().unwrap()).lines();
+    // Events before the listener is there are not heard, so jobs are triggered until it is.
+    let (sender, heard) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let lines: Vec<String> = lines.by_ref().map_while(Result::ok).collect();
+        let _ = sender.send(());
+        lines
+    });
+    eventually("two events", || {
+        server.cli(&["job", "trigger", "other", "--wait"]).ok();
+        server.cli(&["job", "trigger", "k", "--wait"]).ok();
+        heard.try_recv().ok()
+    });
+    let lines = reader.join().unwrap();
+    assert_eq!(lines.len(), 2);
+    for line in lines {
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(event["key"], json!("k"));
+    }
+    assert!(events.wait().unwrap().success());
+}
+
+#[test]
+fn http_jobs_keep_the_response() {
+    let server = Server::start();
+    let url = format!("http://{}/healthz", server.address);
+    server.add(&["--key", "ping", "--every", "1h", "--http", &url]);
+    let run = server.cli(&["job", "trigger", "ping", "--wait", "--json"]).json();
+    assert_eq!(run["attempts"][0]["response"]["status"], 200);
+    let shown = server.cli(&["run", "show", run["id"].as_str().unwrap()]).ok();
+    assert!(shown.contains("HTTP 200"), "{shown}");
+}

@@ -1,0 +1,101 @@
+//! The settings of a server: flags over environment over file over defaults.
+
+use std::path::Path;
+
+use crate::support::{Said, bellwether, run};
+
+fn print(directory: &Path, flags: &[&str], env: &[(&str, &str)]) -> Said {
+    let mut command = bellwether(directory);
+    command.args(["server", "--print-config"]).args(flags).envs(env.iter().copied());
+    run(&mut command, "")
+}
+
+#[track_caller]
+fn check(text: &str, setting: &str, origin: &str) {
+    let found = text
+        .lines()
+        .any(|line| line.starts_with(setting) && line.ends_with(&format!("# {origin}")));
+    assert!(found, "{setting} from {origin} in\n{text}");
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let directory = tempfile::tempdir().unwrap();
+    let file =
+        "listen = \"127.0.0.1:1111\"\nworker_slots = 1\nhistory_age = \"1d\"\nno_worker = true\n";
+    std::fs::write(directory.path().join("bellwether.toml"), file).unwrap();
+    let flags = ["--listen", "127.0.0.1:3333"];
+    let env = [("BELLWETHER_LISTEN", "127.0.0.1:2222"), ("BELLWETHER_WORKER_SLOTS", "2")];
+
+    let text = print(directory.path(), &flags, &env).ok();
+    check(&text, "listen = \"127.0.0.1:3333\"", "flag --listen");
+    check(&text, "worker_slots = 2", "environment BELLWETHER_WORKER_SLOTS");
+    check(&text, "history_age = \"1d\"", "file bellwether.toml");
+    check(&text, "worker_http_slots = 256", "default");
+    check(&text, "# shards is not set", "default");
+
+    let text = print(directory.path(), &[], &env).ok();
+    check(&text, "listen = \"127.0.0.1:2222\"", "environment BELLWETHER_LISTEN");
+    let text = print(directory.path(), &[], &[]).ok();
+    check(&text, "listen = \"127.0.0.1:1111\"", "file bellwether.toml");
+    check(&text, "no_worker = true", "file bellwether.toml");
+    let text = print(directory.path(), &["--no-worker=false"], &[]).ok();
+    check(&text, "no_worker = false", "flag --no-worker");
+    let text = print(tempfile::tempdir().unwrap().path(), &[], &[]).ok();
+    check(&text, "listen = \"127.0.0.1:2355\"", "default");
+}
+
+#[test]
+fn every_setting_can_come_from_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let env = [
+        ("BELLWETHER_LISTEN", "127.0.0.1:1"),
+        ("BELLWETHER_DATA_DIR", "d"),
+        ("BELLWETHER_SHARDS", "3"),
+        ("BELLWETHER_CACHE_SIZE", "64M"),
+        ("BELLWETHER_SHUTDOWN_GRACE", "1s"),
+        ("BELLWETHER_TLS_CERT", "c"),
+        ("BELLWETHER_TLS_KEY", "k"),
+        ("BELLWETHER_INSECURE", "true"),
+        ("BELLWETHER_REQUIRE_TOKEN", "true"),
+        ("BELLWETHER_NO_WORKER", "true"),
+        ("BELLWETHER_WORKER_NAME", "w"),
+        ("BELLWETHER_WORKER_QUEUE", "a,b"),
+        ("BELLWETHER_WORKER_SLOTS", "1"),
+        ("BELLWETHER_WORKER_HTTP_SLOTS", "2"),
+        ("BELLWETHER_OUTPUT_LIMIT", "1K"),
+        ("BELLWETHER_HTTP_CA_FILE", "ca"),
+        ("BELLWETHER_HISTORY_AGE", "30d"),
+        ("BELLWETHER_HISTORY_RUNS", "9"),
+        ("BELLWETHER_MISFIRE_AFTER", "1m"),
+        ("BELLWETHER_LOG_LEVEL", "debug"),
+        ("BELLWETHER_LOG_FORMAT", "json"),
+    ];
+    let text = print(directory.path(), &[], &env).ok();
+    assert_eq!(text.lines().count(), env.len(), "{text}");
+    for line in text.lines() {
+        assert!(line.contains("# environment BELLWETHER_"), "{line}");
+    }
+    // What is printed is a configuration file, and gives the same settings.
+    std::fs::write(directory.path().join("other.toml"), &text).unwrap();
+    let again = print(directory.path(), &["--config", "other.toml"], &[]).ok();
+    let value = |line: &str| line.split("  #").next().unwrap().trim().to_owned();
+    let values = |text: &str| text.lines().map(value).collect::<Vec<_>>();
+    assert_eq!(values(&again), values(&text));
+}
+
+#[test]
+fn mistakes_in_the_file_are_named_with_their_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bellwether.toml");
+    std::fs::write(&path, "# mine\nlissten = \"127.0.0.1:1\"\n").unwrap();
+    let error = print(directory.path(), &[], &[]).fails(2);
+    assert!(error.contains("lissten") && error.contains("line 2"), "{error}");
+    assert!(error.contains("bellwether.toml"), "{error}");
+    let error = print(directory.path(), &["--config", "nowhere.toml"], &[]);
+    assert!(error.err.contains("nowhere.toml"), "{error:?}");
+    assert_ne!(error.code, 0);
+    let error =
+        print(tempfile::tempdir().unwrap().path(), &[], &[("BELLWETHER_SHARDS", "many")]).fails(2);
+    assert!(error.contains("many"), "{error}");
+}
