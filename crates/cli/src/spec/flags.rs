@@ -215,11 +215,28 @@ mod tests {
             vec!["--cron", "* * * * *", "--every", "5m", "--", "x"],
             vec!["--every", "5m", "--http", "http://h", "--", "x"],
             vec!["--every", "5m", "--http", "http://h", "--type", "x"],
-            vec!["--every", "5m", "--body", "x", "--", "x"],
             vec!["--delay", "5 parsecs", "--", "x"],
         ] {
             let line = ["job-add"].iter().chain(&line);
             assert!(Line::try_parse_from(line.clone()).is_err(), "{line:?}");
         }
+        for line in [vec!["--body", "x", "--", "x"], vec!["--payload", "{}", "--", "x"]] {
+            let line = Line::try_parse_from(["job-add"].iter().chain(&line)).unwrap();
+            let error = line.flags.apply(&mut JobSpec::default()).unwrap_err().to_string();
+            assert!(error.contains("goes with --"), "{error}");
+        }
+    }
+
+    #[test]
+    fn details_of_a_request_can_be_changed_alone() {
+        let spec: JobSpec = serde_json::from_value(json!({
+            "http": {"url": "http://h", "headers": {"A": "1"}, "method": "PUT"}
+        }))
+        .unwrap();
+        check_over(
+            spec,
+            &["--method", "DELETE", "--header", "B: 2"],
+            json!({"http": {"url": "http://h", "headers": {"A": "1", "B": "2"}, "method": "DELETE"}}),
+        );
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     fn mistakes_name_the_job() {
         for (text, part) in [
             ("- key: a\n- key: b\n  comand: ls\n", "job 2 ('b'): unknown field `comand`"),
-            ("{\"key\": \"a\",}", "this is not JSON"),
+            ("{\"key\": \"a\"", "this is not JSON"),
             ("key: [a\n", "this is not YAML"),
             ("just text", "job 1"),
         ] {

@@ -39,40 +39,35 @@ pub struct TargetFlags {
     #[arg(long, value_name = "URL", group = "what")]
     http: Option<String>,
     /// Its method; POST with a body, else GET
-    #[arg(long, requires = "http")]
+    #[arg(long)]
     method: Option<String>,
     /// A header; repeatable
-    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE", value_parser = parse_header, requires = "http")]
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE", value_parser = parse_header)]
     headers: Vec<(String, String)>,
     /// Its body; @FILE for a file's content. A JSON object or list is sent as JSON
-    #[arg(long, value_name = "TEXT", requires = "http")]
+    #[arg(long, value_name = "TEXT")]
     body: Option<String>,
     /// USER:PASSWORD; @FILE keeps it off the command line
-    #[arg(long, value_name = "USER:PASSWORD", requires = "http", conflicts_with = "bearer_token")]
+    #[arg(long, value_name = "USER:PASSWORD", conflicts_with = "bearer_token")]
     basic_auth: Option<String>,
     /// A bearer token; @FILE keeps it off the command line
-    #[arg(long, value_name = "TOKEN", requires = "http")]
+    #[arg(long, value_name = "TOKEN")]
     bearer_token: Option<String>,
     /// Follow redirects
-    #[arg(long, requires = "http")]
+    #[arg(long)]
     follow_redirects: bool,
 
     /// A handler that a worker has registered
     #[arg(long = "type", id = "job_type", value_name = "NAME", group = "what")]
     job_type: Option<String>,
     /// JSON for the handler; @FILE for a file's content
-    #[arg(long, value_name = "JSON", requires = "job_type")]
+    #[arg(long, value_name = "JSON")]
     payload: Option<String>,
 }
 
 impl TargetFlags {
     pub(super) fn apply(&self, spec: &mut JobSpec) -> Result<()> {
-        if !self.command.is_empty() || self.http.is_some() || self.job_type.is_some() {
-            spec.command = None;
-            spec.http = None;
-            spec.job_type = None;
-            spec.payload = None;
-        }
+        self.displace(spec);
         match self.command.as_slice() {
             [] => {}
             [line] => spec.command = Some(TextOrList::Text(line.clone())),
@@ -84,11 +79,12 @@ impl TargetFlags {
         set(&mut spec.shell, &self.shell);
         set(&mut spec.stdin, &self.stdin.as_deref().map(text_or_file).transpose()?);
         set(&mut spec.grace, &self.grace);
-        if let Some(url) = &self.http {
-            spec.http = Some(self.request(url)?);
-        }
+        self.apply_http(spec)?;
         set(&mut spec.job_type, &self.job_type);
         if let Some(payload) = &self.payload {
+            if spec.job_type.is_none() {
+                return Err(usage("--payload goes with --type NAME"));
+            }
             let text = text_or_file(payload)?;
             let raw = RawValue::from_string(text.trim().to_owned())
                 .map_err(|error| usage(format!("--payload is not JSON: {error}")))?;
@@ -97,28 +93,65 @@ impl TargetFlags {
         Ok(())
     }
 
-    fn request(&self, url: &str) -> Result<HttpTarget> {
-        let basic = match &self.basic_auth {
-            None => None,
-            Some(text) => {
-                let text = text_or_file(text)?;
-                let Some((username, password)) = text.trim_end().split_once(':') else {
-                    return Err(usage("--basic-auth is written USER:PASSWORD"));
-                };
-                Some(BasicAuth { username: username.to_owned(), password: password.to_owned() })
+    /// Takes away the target that another one is to stand in for.
+    fn displace(&self, spec: &mut JobSpec) {
+        let (command, http) = (!self.command.is_empty(), self.http.is_some());
+        let job_type = self.job_type.is_some();
+        if http || job_type {
+            spec.command = None;
+            spec.env.clear();
+            (spec.cwd, spec.user, spec.shell) = (None, None, None);
+            (spec.stdin, spec.grace) = (None, None);
+        }
+        if command || job_type {
+            spec.http = None;
+        }
+        if command || http {
+            (spec.job_type, spec.payload) = (None, None);
+        }
+    }
+
+    fn apply_http(&self, spec: &mut JobSpec) -> Result<()> {
+        let details = self.method.is_some()
+            || !self.headers.is_empty()
+            || self.body.is_some()
+            || self.basic_auth.is_some()
+            || self.bearer_token.is_some()
+            || self.follow_redirects;
+        if self.http.is_none() && !details {
+            return Ok(());
+        }
+        let mut target = match (&self.http, spec.http.take()) {
+            (Some(url), Some(old)) => HttpTarget { url: url.clone(), ..old },
+            (Some(url), None) => HttpTarget { url: url.clone(), ..HttpTarget::default() },
+            (None, Some(old)) => old,
+            (None, None) => {
+                return Err(usage("a method, header, body or auth goes with --http URL"));
             }
         };
-        let bearer = self.bearer_token.as_deref().map(text_or_file).transpose()?;
-        let bearer = bearer.map(|token| token.trim().to_owned());
-        Ok(HttpTarget {
-            url: url.to_owned(),
-            method: self.method.clone(),
-            headers: self.headers.iter().cloned().collect(),
-            body: self.body.as_deref().map(body).transpose()?,
-            auth: (basic.is_some() || bearer.is_some()).then_some(HttpAuth { basic, bearer }),
-            follow_redirects: self.follow_redirects.then_some(true),
-            connect_timeout: None,
-        })
+        set(&mut target.method, &self.method);
+        target.headers.extend(self.headers.iter().cloned());
+        set(&mut target.body, &self.body.as_deref().map(body).transpose()?);
+        set(&mut target.auth, &self.auth()?);
+        if self.follow_redirects {
+            target.follow_redirects = Some(true);
+        }
+        spec.http = Some(target);
+        Ok(())
+    }
+
+    fn auth(&self) -> Result<Option<HttpAuth>> {
+        if let Some(text) = &self.basic_auth {
+            let text = text_or_file(text)?;
+            let Some((username, password)) = text.trim_end().split_once(':') else {
+                return Err(usage("--basic-auth is written USER:PASSWORD"));
+            };
+            let basic = BasicAuth { username: username.to_owned(), password: password.to_owned() };
+            return Ok(Some(HttpAuth { basic: Some(basic), bearer: None }));
+        }
+        let Some(token) = &self.bearer_token else { return Ok(None) };
+        let bearer = text_or_file(token)?.trim().to_owned();
+        Ok(Some(HttpAuth { basic: None, bearer: Some(bearer) }))
     }
 }
 

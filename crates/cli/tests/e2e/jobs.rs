@@ -92,7 +92,7 @@ fn r15_a_spec_may_come_from_a_file_or_standard_input() {
     assert!(said.contains("2 created"), "{said}");
     assert_eq!(server.cli(&["job", "list", "--owner", "ana", "--json"]).json_lines().len(), 2);
     let bad = "- key: a\n  schedule: every 1h\n  command: 'true'\n- key: c\n  schedule: '61 * * * *'\n  command: x\n";
-    let said = server.cli_with(&["job", "add", "-f", "-"], bad);
+    let said = server.cli_with(&["job", "add", "-f", "-", "--owner", "ana"], bad);
     assert!(said.out.contains("1 refused"), "{said:?}");
     assert!(said.fails(1).contains("job 2 ('c')"));
 }

@@ -54,6 +54,27 @@ fn r25_a_failure_is_told_and_can_be_retried() {
 }
 
 #[test]
+fn r59_every_attempt_is_followed_to_the_end() {
+    let server = Server::start();
+    let line = "echo attempt $BELLWETHER_ATTEMPT; test $BELLWETHER_ATTEMPT = 3";
+    server.add(&[
+        "--key",
+        "k",
+        "--every",
+        "1h",
+        "--retries",
+        "3",
+        "--retry-initial",
+        "50ms",
+        "--",
+        line,
+    ]);
+    let said = server.cli(&["job", "trigger", "k", "--wait"]);
+    assert!(said.err.contains("succeeded"), "{said:?}");
+    assert_eq!(said.ok(), "attempt 1\nattempt 2\nattempt 3\n");
+}
+
+#[test]
 fn r39_a_run_can_be_canceled() {
     let server = Server::start();
     server.add(&["--key", "k", "--every", "1h", "--", "echo begun; sleep 600"]);

@@ -100,7 +100,7 @@ impl Server {
     pub fn start_in(directory: tempfile::TempDir, flags: &[&str]) -> Server {
         let mut command = bellwether(directory.path());
         command.args(["server", "--listen", "127.0.0.1:0", "--data-dir", "data", "--shards", "4"]);
-        command.args(["--log-level", "warn"]).args(flags);
+        command.env("BELLWETHER_LOG_LEVEL", "warn").args(flags);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());

@@ -98,7 +98,7 @@ pub fn entry_of_job(job: &Job) -> Result<Entry, String> {
         env,
         shell: Some(spec.shell.clone().unwrap_or_else(|| "/bin/sh".to_owned())),
         mailto: spec.labels.get(MAILTO_LABEL).cloned(),
-        comment: spec.description.clone().or_else(|| spec.key.clone()),
+        comment: spec.description.clone(),
     })
 }
 

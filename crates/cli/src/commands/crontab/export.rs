@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use bellwether_api::Job;
 use bellwether_client::JobFilter;
-use bellwether_core::crontab::{Format, render};
+use bellwether_core::crontab::{Entry, Format, render};
 use clap::Args;
 use futures::TryStreamExt;
 
@@ -34,9 +34,7 @@ pub struct ExportArgs {
 pub async fn run(context: &mut Context, args: ExportArgs) -> Result<()> {
     let ExportArgs { group, key_prefix, system, output } = args;
     let filter = JobFilter { group, key_prefix, limit: Some(1_000), ..JobFilter::default() };
-    let mut jobs: Vec<Job> = context.client.jobs_all(filter).try_collect().await?;
-    // Lists are newest first; a crontab is read from its top.
-    jobs.sort_by(|left, right| left.info.id.cmp(&right.info.id));
+    let jobs: Vec<Job> = context.client.jobs_all(filter).try_collect().await?;
     let text = crontab(&jobs, if system { Format::System } else { Format::User });
     match output {
         Some(path) => std::fs::write(&path, text)
@@ -62,7 +60,15 @@ fn crontab(jobs: &[Job], format: Format) -> String {
             }
         }
     }
+    // A crontab cannot take a setting back: lines with fewer come first.
+    entries.sort_by_cached_key(settings_first);
     format!("{}{notes}", render(&entries, format))
+}
+
+/// What lines are sorted by: how much is set for them, what, and their name.
+fn settings_first(entry: &Entry) -> impl Ord + use<> {
+    let Entry { env, mailto, timezone, shell, key, .. } = entry.clone();
+    (env.len() + usize::from(mailto.is_some()), mailto, env, timezone, shell, key)
 }
 
 fn is_once(job: &Job) -> bool {

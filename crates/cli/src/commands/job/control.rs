@@ -1,15 +1,12 @@
 //! `bellwether job pause | resume | trigger | maintenance`.
 
-use std::pin::pin;
-
 use anyhow::Result;
 use bellwether_api::{Job, PauseRequest, Run, RunStatus};
-use bellwether_client::OutputFilter;
 use clap::Args;
-use futures::TryStreamExt;
 
 use super::list::{job_name, next_text};
 use crate::commands::group::MaintenanceFlags;
+use crate::commands::run::follow;
 use crate::context::Context;
 use crate::exit::{self, Exit, eprint_line};
 
@@ -92,15 +89,8 @@ pub async fn trigger(context: &mut Context, args: &TriggerArgs) -> Result<()> {
 }
 
 /// Prints a run's output as it comes, and says how it ended.
-pub async fn wait(context: &mut Context, id: &str) -> Result<()> {
-    let filter = OutputFilter { follow: true, ..OutputFilter::default() };
-    let mut output = pin!(context.client.output(id, filter).await?);
-    while let Some(bytes) = output.try_next().await? {
-        if !context.json {
-            context.screen.bytes(&bytes)?;
-        }
-    }
-    let run = context.client.run(id).await?;
+async fn wait(context: &mut Context, id: &str) -> Result<()> {
+    let run = follow(context, id, None).await?;
     if context.json {
         context.print_json(&run)?;
     } else {

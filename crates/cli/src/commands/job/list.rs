@@ -11,6 +11,9 @@ use crate::context::Context;
 use crate::exit::eprint_line;
 use crate::show::{Column, Screen, Table, Tone, job_status, run_status};
 
+/// How many are shown, unless told otherwise.
+const SHOWN: usize = 100;
+
 /// Which jobs to list.
 #[derive(Args, Debug)]
 pub struct ListArgs {
@@ -36,9 +39,9 @@ pub struct ListArgs {
 /// How many to list.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Amount {
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    limit: usize,
+    /// At most so many [default: 100]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
     /// All, however many there are
     #[arg(long, conflicts_with = "limit")]
     all: bool,
@@ -47,7 +50,7 @@ pub struct Amount {
 impl Amount {
     /// The most that are wanted.
     pub fn most(self) -> usize {
-        if self.all { usize::MAX } else { self.limit }
+        if self.all { usize::MAX } else { self.limit.unwrap_or(SHOWN) }
     }
 
     /// Items to ask for at once.
@@ -56,11 +59,13 @@ impl Amount {
         u32::try_from(self.most().saturating_add(1).clamp(1, 1_000)).ok()
     }
 
-    /// Drops what goes beyond the wanted number, and says so.
+    /// Drops what goes beyond the wanted number, and says so unless it was asked for.
     pub fn trim<T>(self, items: &mut Vec<T>) {
         if items.len() > self.most() {
             items.truncate(self.most());
-            eprint_line(&format!("only the first {} are shown; use --all or --limit", items.len()));
+            if self.limit.is_none() {
+                eprint_line("there are more; use --all, or --limit N");
+            }
         }
     }
 }

@@ -1,12 +1,10 @@
 //! `bellwether run logs [-f]`.
 
-use std::pin::pin;
-
 use anyhow::Result;
 use bellwether_client::{OutputFilter, OutputStream};
 use clap::{Args, ValueEnum};
-use futures::TryStreamExt;
 
+use super::follow;
 use crate::commands::job::ending;
 use crate::context::Context;
 use crate::exit::eprint_line;
@@ -35,20 +33,17 @@ enum StreamFlag {
 
 /// Prints it, byte for byte.
 pub async fn run(context: &mut Context, args: &LogsArgs) -> Result<()> {
-    let filter = OutputFilter {
-        attempt: args.attempt,
-        stream: args.stream.map(|stream| match stream {
-            StreamFlag::Stdout => OutputStream::Stdout,
-            StreamFlag::Stderr => OutputStream::Stderr,
-        }),
-        follow: args.follow,
-    };
-    let mut output = pin!(context.client.output(&args.run, filter).await?);
-    while let Some(bytes) = output.try_next().await? {
-        context.screen.bytes(&bytes)?;
+    let stream = args.stream.map(|stream| match stream {
+        StreamFlag::Stdout => OutputStream::Stdout,
+        StreamFlag::Stderr => OutputStream::Stderr,
+    });
+    // Output is output, whoever reads it.
+    context.json = false;
+    if args.follow && args.attempt.is_none() {
+        let run = follow::follow(context, &args.run, stream).await?;
+        eprint_line(&ending(&run));
+        return Ok(());
     }
-    if args.follow {
-        eprint_line(&ending(&context.client.run(&args.run).await?));
-    }
-    Ok(())
+    let filter = OutputFilter { attempt: args.attempt, stream, follow: args.follow };
+    follow::print(context, &args.run, filter).await
 }

@@ -1,5 +1,6 @@
 //! `bellwether run …`: executions.
 
+mod follow;
 mod logs;
 mod show;
 
@@ -13,6 +14,8 @@ use crate::commands::job::{Amount, parse_run_status};
 use crate::context::{ClientArgs, Context};
 use crate::exit::eprint_line;
 use crate::show::{Column, Screen, Table, Tone, duration_text, run_status};
+
+pub use follow::follow;
 
 /// Runs.
 #[derive(Args, Debug)]

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::usage;
 use crate::settings::{Effective, LogFormat};
@@ -13,7 +14,12 @@ use crate::settings::{Effective, LogFormat};
 /// # Errors
 /// If the level is none.
 pub fn start(settings: &Effective) -> Result<()> {
-    let filter = EnvFilter::try_new(&settings.log_level).map_err(|error| {
+    let mut level = settings.log_level.clone();
+    if level.parse::<LevelFilter>().is_ok_and(|level| level == LevelFilter::INFO) {
+        // The store's engine tells at this level what concerns only those who look into it.
+        level.push_str(",fjall=warn,lsm_tree=warn");
+    }
+    let filter = EnvFilter::try_new(&level).map_err(|error| {
         usage(format!(
             "'{}' is not a log level: {error}; write error, warn, info, debug or trace",
             settings.log_level
