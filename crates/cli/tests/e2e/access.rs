@@ -60,3 +60,18 @@ fn the_node_tells_how_it_is() {
     let status = server.cli(&["cluster", "status", "--json"]).json();
     assert_eq!(status["cluster"]["shards"].as_array().unwrap().len(), 4);
 }
+
+#[test]
+fn beyond_plain_http_there_is_tls() {
+    let files = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (cert, key) = (files.path().join("cert.pem"), files.path().join("key.pem"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let server = Server::start_with(&["--tls-cert", cert, "--tls-key", key]);
+    let url = format!("https://{}", server.address.replace("127.0.0.1", "localhost"));
+    server.cli(&["health", "--server", &url, "--ca-file", cert]).ok();
+    let error = server.cli(&["health", "--server", &url]).fails(5);
+    assert!(error.contains("certificate"), "{error}");
+}

@@ -1,6 +1,8 @@
 //! The life of a server process.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 
@@ -50,14 +52,11 @@ fn a_second_signal_ends_it_at_once() {
     let mut server = Server::start_with(&["--shutdown-grace", "10m"]);
     server.add(&["--key", "k", "--every", "1h", "--", "echo begun; exec sleep 600"]);
     let id = server.cli(&["job", "trigger", "k"]).ok();
-    let follow = server
-        .command(&["run", "logs", "-f", id.trim()])
-        .stdout(std::process::Stdio::piped())
-        .spawn();
-    let mut follow = follow.unwrap();
+    let mut follow = server.command(&["run", "logs", "-f", id.trim()]);
+    let mut follow = follow.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
-    let mut reader = std::io::BufReader::new(follow.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+    BufReader::new(follow.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
     server.signal(Signal::SIGINT);
     server.wait_for("stopping: ");
     server.signal(Signal::SIGINT);

@@ -61,7 +61,7 @@ pub async fn all(server: &Server, promises: &Promises, record: &Path) -> usize {
 /// Every second since the first tick is in the ledger exactly once, and no tick ran twice.
 async fn recurring(server: &Server, job: &str, ran: &Ran) {
     let mut ticks: Vec<Tick> =
-        server.client.ticks_all(job, &PageFilter::default()).try_collect().await.unwrap();
+        server.client.ticks_all(job, PageFilter::default()).try_collect().await.unwrap();
     ticks.reverse();
     let mut expected = ticks.first().unwrap().at.0.0;
     for tick in &ticks {

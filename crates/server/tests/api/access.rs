@@ -19,13 +19,20 @@ async fn r42_roles_and_namespaces_are_kept() {
     assert_eq!(code(world.client.job("x").await.unwrap_err()), "token_missing");
     assert_eq!(code(with_token(&world, "bw_wrong").job("x").await.unwrap_err()), "token_unknown");
     let token = async |name: &str, role, namespace: Option<&str>| {
-        let spec = TokenSpec { name: name.into(), role, namespace: namespace.map(Into::into), expires_after: None };
+        let spec = TokenSpec {
+            name: name.into(),
+            role,
+            namespace: namespace.map(Into::into),
+            expires_after: None,
+        };
         with_token(&world, &admin.create_token(&spec).await.unwrap().secret)
     };
     let viewer = token("look", Role::Viewer, None).await;
     let operator = token("run", Role::Operator, None).await;
     let editor = token("edit", Role::Editor, Some("team")).await;
-    let spec = || spec_of(json!({"key": "j", "namespace": "team", "schedule": "@yearly", "command": "true"}));
+    let spec = || {
+        spec_of(json!({"key": "j", "namespace": "team", "schedule": "@yearly", "command": "true"}))
+    };
     assert_eq!(code(viewer.create_job(spec()).await.unwrap_err()), "role_too_low");
     assert_eq!(code(operator.create_job(spec()).await.unwrap_err()), "role_too_low");
     editor.create_job(spec()).await.unwrap();
@@ -40,8 +47,14 @@ async fn r42_roles_and_namespaces_are_kept() {
     admin.revoke_token("edit").await.unwrap();
     assert_eq!(code(editor.job("j").await.unwrap_err()), "token_unknown");
     let log = admin.audit(&PageFilter::default()).await.unwrap().items;
-    let said: Vec<(&str, &str)> = log.iter().map(|e| (e.actor.as_str(), e.action.as_str())).collect();
-    for entry in [("edit", "job.create"), ("run", "job.trigger"), ("admin", "token.revoke"), ("admin", "token.create")] {
+    let said: Vec<(&str, &str)> =
+        log.iter().map(|e| (e.actor.as_str(), e.action.as_str())).collect();
+    for entry in [
+        ("edit", "job.create"),
+        ("run", "job.trigger"),
+        ("admin", "token.revoke"),
+        ("admin", "token.create"),
+    ] {
         assert!(said.contains(&entry), "{entry:?} is not in {said:?}");
     }
 }
@@ -88,7 +101,8 @@ async fn tls_is_served_with_the_certificate_given() {
     settings.require_token = true;
     let server = bellwether_server::start(settings).await.unwrap();
     let address = format!("https://localhost:{}", server.local_addr().port());
-    let builder = Client::builder().server(address).ca_file(cert).token(server.admin_token().unwrap());
+    let builder =
+        Client::builder().server(address).ca_file(cert).token(server.admin_token().unwrap());
     let client = builder.build().unwrap();
     assert!(client.health().await.unwrap().ready);
     assert_eq!(client.tokens().await.unwrap().items.len(), 1);

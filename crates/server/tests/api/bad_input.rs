@@ -27,8 +27,22 @@ async fn problems_have_a_status_a_code_and_the_field() {
     for (method, path, body, status, code, field) in [
         ("POST", "/v1/jobs", "{", 400, "invalid_json", None),
         ("POST", "/v1/jobs", r#"{"comand": "x"}"#, 400, "unknown_field", Some("comand")),
-        ("POST", "/v1/jobs", r#"{"schedule": "0 0 30 2 *", "command": "x"}"#, 422, "never_fires", Some("schedule.cron")),
-        ("POST", "/v1/jobs", r#"{"schedule": {"cron": "0 0 * * *", "timezone": "Mars/Base"}, "command": "x"}"#, 422, "unknown_timezone", Some("schedule.timezone")),
+        (
+            "POST",
+            "/v1/jobs",
+            r#"{"schedule": "0 0 30 2 *", "command": "x"}"#,
+            422,
+            "never_fires",
+            Some("schedule.cron"),
+        ),
+        (
+            "POST",
+            "/v1/jobs",
+            r#"{"schedule": {"cron": "0 0 * * *", "timezone": "Mars/Base"}, "command": "x"}"#,
+            422,
+            "unknown_timezone",
+            Some("schedule.timezone"),
+        ),
         ("GET", "/v1/jobs/job_0000000000000", "", 404, "job_not_found", None),
         ("GET", "/v1/runs/nonsense", "", 404, "run_not_found", None),
         ("GET", "/v1/jobs?limit=0", "", 400, "invalid_parameter", Some("limit")),
@@ -39,7 +53,11 @@ async fn problems_have_a_status_a_code_and_the_field() {
         ("DELETE", "/v1/jobs", "", 405, "no_such_method", None),
     ] {
         let (got, problem) = world.send(method, path, body).await;
-        assert_eq!((got, problem["code"].as_str()), (status, Some(code)), "{method} {path} {body}: {problem}");
+        assert_eq!(
+            (got, problem["code"].as_str()),
+            (status, Some(code)),
+            "{method} {path} {body}: {problem}"
+        );
         assert_eq!(problem["status"], status);
         assert!(problem["detail"].as_str().unwrap().len() > 10);
         if let Some(field) = field {
@@ -51,7 +69,14 @@ async fn problems_have_a_status_a_code_and_the_field() {
 #[tokio::test]
 async fn hostile_strings_come_back_as_they_went_in() {
     let world = World::new().await;
-    for text in ["'; DROP TABLE jobs; --", "<script>alert(1)</script>", "\u{202e}evil", "naïve ☃ 🐏", "../../etc/passwd", "%00%0a"] {
+    for text in [
+        "'; DROP TABLE jobs; --",
+        "<script>alert(1)</script>",
+        "\u{202e}evil",
+        "naïve ☃ 🐏",
+        "../../etc/passwd",
+        "%00%0a",
+    ] {
         let body = json!({"key": text, "schedule": {"delay": "1h"}, "command": format!("echo {text}"), "description": text});
         let (status, made) = world.send("POST", "/v1/jobs", body.to_string()).await;
         assert_eq!(status, 201, "{made}");

@@ -10,7 +10,8 @@ use crate::world::{World, ended, now};
 async fn r39_cancel_kills_the_whole_process_tree() {
     let world = World::new().await;
     let pids = world.dir.path().join("pids");
-    let line = format!("(echo $$; sh -c 'echo $$; sleep 600' & sleep 600) > {}; true", pids.display());
+    let line =
+        format!("(echo $$; sh -c 'echo $$; sleep 600' & sleep 600) > {}; true", pids.display());
     let mut spec = now(&line);
     spec["grace"] = json!("200ms");
     let job = world.add(spec).await;
@@ -37,7 +38,8 @@ async fn r38_nothing_launches_while_paused_and_nothing_was_missed() {
     let world = World::new().await;
     let job = world.add(json!({"key": "p", "schedule": "every 1s", "command": "true"})).await;
     world.first_run(&job).await;
-    let paused = world.client.pause_job("p", &PauseRequest { note: Some("quiet".into()) }).await.unwrap();
+    let paused =
+        world.client.pause_job("p", &PauseRequest { note: Some("quiet".into()) }).await.unwrap();
     assert_eq!(paused.info.paused.unwrap().note, "quiet");
     let before = world.runs(&job).await.len();
     let other = world.add(json!({"schedule": "every 1s", "command": "true"})).await;
@@ -97,7 +99,10 @@ async fn trigger_runs_now_and_respects_overlap() {
 async fn r60_a_retried_run_keeps_its_idempotency_key() {
     let world = World::new().await;
     let record = world.dir.path().join("keys");
-    let line = format!("echo $BELLWETHER_IDEMPOTENCY_KEY >> {}; [ $BELLWETHER_ATTEMPT -ge 3 ]", record.display());
+    let line = format!(
+        "echo $BELLWETHER_IDEMPOTENCY_KEY >> {}; [ $BELLWETHER_ATTEMPT -ge 3 ]",
+        record.display()
+    );
     let mut spec = now(&line);
     spec["retry"] = json!({"max": 1, "initial": "1ms"});
     let job = world.add(spec).await;
@@ -129,7 +134,10 @@ async fn r72_r73_r74_ordering_keys_run_one_at_a_time_and_a_failure_stops_only_it
     assert_eq!(held.held_by.as_deref(), Some("order"));
     let blocking = world.first_run(&first).await.id;
     world.client.cancel_run(&blocking).await.unwrap();
-    assert_eq!(world.run_when(&second, 1, |run| ended(run.status)).await.status, RunStatus::Succeeded);
+    assert_eq!(
+        world.run_when(&second, 1, |run| ended(run.status)).await.status,
+        RunStatus::Succeeded
+    );
     assert_eq!(std::fs::read_to_string(record).unwrap(), "a1\nb1\na2\n");
 }
 
@@ -137,9 +145,7 @@ async fn r72_r73_r74_ordering_keys_run_one_at_a_time_and_a_failure_stops_only_it
 async fn r62_a_paid_order_cancels_and_an_unpaid_one_expires() {
     let world = World::new().await;
     let record = world.dir.path().join("expired");
-    let order = |name: &str| {
-        json!({"key": name, "schedule": {"delay": "1s"}, "command": format!("echo {name} >> {}", record.display())})
-    };
+    let order = |name: &str| json!({"key": name, "schedule": {"delay": "1s"}, "command": format!("echo {name} >> {}", record.display())});
     world.add(order("paid")).await;
     let unpaid = world.add(order("unpaid")).await;
     world.client.delete_job("paid").await.unwrap();

@@ -85,17 +85,24 @@ async fn r13_the_next_times_are_the_schedules() {
 #[tokio::test]
 async fn why_answers_from_the_ledger() {
     let world = World::new().await;
-    let job = world.add(json!({"key": "w", "schedule": "every 1s", "command": "sleep 5", "overlap": "skip"})).await;
+    let job = world
+        .add(json!({"key": "w", "schedule": "every 1s", "command": "sleep 5", "overlap": "skip"}))
+        .await;
     let mut skipped = None;
     world
         .until("a skipped tick", async || {
-            let ticks = world.client.ticks(&job.info.id, &PageFilter::default()).await.unwrap().items;
+            let ticks =
+                world.client.ticks(&job.info.id, &PageFilter::default()).await.unwrap().items;
             skipped = ticks.into_iter().find(|tick| tick.fate == TickFate::Skipped);
             skipped.is_some()
         })
         .await;
     let why = world.client.why("w", skipped.map(|tick| tick.at)).await.unwrap();
-    assert!(why.answer.contains("did not run") && why.answer.contains("still open"), "{}", why.answer);
+    assert!(
+        why.answer.contains("did not run") && why.answer.contains("still open"),
+        "{}",
+        why.answer
+    );
     world.client.delete_job("w").await.unwrap();
 }
 

@@ -18,17 +18,23 @@ async fn r23_all_jobs_of_an_owner_and_exactly_theirs() {
         specs.push(json!({"schedule": {"delay": "1h"}, "command": "true", "owner": owner, "group": format!("g{}", n % 2),
             "labels": {"n": format!("{}", n % 5)}}));
     }
-    let (_, answer) = world.send("POST", "/v1/jobs:batch", json!({"jobs": specs}).to_string()).await;
+    let (_, answer) =
+        world.send("POST", "/v1/jobs:batch", json!({"jobs": specs}).to_string()).await;
     assert_eq!(answer["created"], 120);
     let mut filter = JobFilter { owner: Some("ana".into()), ..JobFilter::default() };
     filter.limit = Some(7);
-    let jobs: Vec<_> = world.client.jobs_all(&filter).try_collect().await.unwrap();
+    let jobs: Vec<_> = world.client.jobs_all(filter).try_collect().await.unwrap();
     assert_eq!(jobs.len(), 40);
     let ids: BTreeSet<&str> = jobs.iter().map(|job| job.info.id.as_str()).collect();
     assert_eq!(ids.len(), 40, "no job comes twice");
     assert!(jobs.iter().all(|job| job.spec.owner.as_deref() == Some("ana")));
     assert!(jobs.windows(2).all(|two| two[0].info.id > two[1].info.id), "newest first");
-    for (query, count) in [("group=g1", 60), ("label=n%3D2", 24), ("owner=ana&group=g0&label=n%3D0", 4), ("owner=nobody", 0)] {
+    for (query, count) in [
+        ("group=g1", 60),
+        ("label=n%3D2", 24),
+        ("owner=ana&group=g0&label=n%3D0", 4),
+        ("owner=nobody", 0),
+    ] {
         let (status, page) = world.send("GET", &format!("/v1/jobs?limit=1000&{query}"), "").await;
         assert_eq!((status, page["items"].as_array().unwrap().len()), (200, count), "{query}");
     }
@@ -42,7 +48,9 @@ async fn lists_of_all_jobs_have_correct_cursors() {
         // Both forms, with and without keys, over all shards.
         let spec = match n % 3 {
             0 => json!({"schedule": "every 1h", "command": "true"}),
-            1 => json!({"schedule": {"delay": "1h"}, "command": "true", "key": format!("list-{n:02}")}),
+            1 => {
+                json!({"schedule": {"delay": "1h"}, "command": "true", "key": format!("list-{n:02}")})
+            }
             _ => json!({"schedule": {"delay": "1h"}, "command": "true"}),
         };
         made.insert(world.add(spec).await.info.id);
@@ -52,7 +60,13 @@ async fn lists_of_all_jobs_have_correct_cursors() {
     loop {
         let (status, page) = world.send("GET", &format!("/v1/jobs?limit=4{cursor}"), "").await;
         assert_eq!(status, 200);
-        found.extend(page["items"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()));
+        found.extend(
+            page["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|job| job["id"].as_str().unwrap().to_owned()),
+        );
         match page["next_cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,
@@ -61,10 +75,12 @@ async fn lists_of_all_jobs_have_correct_cursors() {
     assert_eq!(found.len(), 30);
     assert_eq!(found.iter().cloned().collect::<BTreeSet<_>>(), made);
     let (_, page) = world.send("GET", "/v1/jobs?key_prefix=list-1&limit=2", "").await;
-    let keys: Vec<&str> = page["items"].as_array().unwrap().iter().map(|job| job["key"].as_str().unwrap()).collect();
+    let keys: Vec<&str> =
+        page["items"].as_array().unwrap().iter().map(|job| job["key"].as_str().unwrap()).collect();
     assert_eq!(keys, ["list-10", "list-13"]);
     let next = page["next_cursor"].as_str().unwrap();
-    let (_, page) = world.send("GET", &format!("/v1/jobs?key_prefix=list-1&limit=2&cursor={next}"), "").await;
+    let (_, page) =
+        world.send("GET", &format!("/v1/jobs?key_prefix=list-1&limit=2&cursor={next}"), "").await;
     assert_eq!(page["items"][0]["key"], "list-16");
 }
 
@@ -83,7 +99,8 @@ async fn dead_letters_are_the_runs_that_failed() {
     let all = async |query: &str| -> Vec<Value> {
         let (mut items, mut cursor) = (Vec::new(), String::new());
         loop {
-            let (status, page) = world.send("GET", &format!("/v1/runs?limit=2{query}{cursor}"), "").await;
+            let (status, page) =
+                world.send("GET", &format!("/v1/runs?limit=2{query}{cursor}"), "").await;
             assert_eq!(status, 200, "{page}");
             items.extend(page["items"].as_array().unwrap().iter().cloned());
             match page["next_cursor"].as_str() {
@@ -92,8 +109,11 @@ async fn dead_letters_are_the_runs_that_failed() {
             }
         }
     };
-    let dead: BTreeSet<String> =
-        all("&status=failed").await.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect();
+    let dead: BTreeSet<String> = all("&status=failed")
+        .await
+        .iter()
+        .map(|run| run["id"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(dead, failed);
     assert_eq!(all("&status=succeeded").await.len(), 6);
     assert_eq!(all("").await.len(), 9);

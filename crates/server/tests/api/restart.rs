@@ -9,7 +9,8 @@ use crate::world::{World, config, now};
 #[tokio::test]
 async fn r70_everything_is_there_after_a_restart() {
     let world = World::new().await;
-    let waiting = world.add(json!({"key": "w", "schedule": {"delay": "1h"}, "command": "true"})).await;
+    let waiting =
+        world.add(json!({"key": "w", "schedule": {"delay": "1h"}, "command": "true"})).await;
     let recurring = world.add(json!({"key": "r", "schedule": "@daily", "command": "true"})).await;
     let done = world.add(now("echo done")).await;
     world.first_run(&done).await;
@@ -35,7 +36,8 @@ async fn r118_what_was_missed_while_down_is_made_up_for_by_policy() {
     world.server.shutdown().await.unwrap();
     // Down until the one-off is three seconds late.
     let due = late.info.execution_time.unwrap().0;
-    let clock = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let clock =
+        || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
     while clock() < (due.0 + 3_000) as u128 {
         crate::world::pause().await;
     }
@@ -57,14 +59,18 @@ async fn r118_what_was_missed_while_down_is_made_up_for_by_policy() {
         match policy {
             "once" => assert!(count(TickFate::Merged) >= 2, "{ticks:#?}"),
             "skip" => assert!(count(TickFate::Skipped) >= 3, "{ticks:#?}"),
-            _ => assert!(count(TickFate::Late) >= 3 && count(TickFate::Skipped) == 0, "R35: {ticks:#?}"),
+            _ => assert!(
+                count(TickFate::Late) >= 3 && count(TickFate::Skipped) == 0,
+                "R35: {ticks:#?}"
+            ),
         }
     }
 }
 
 #[tokio::test]
 async fn a_stop_hands_back_or_finishes_what_runs() {
-    let world = World::with(|config| config.shutdown_grace = std::time::Duration::from_millis(100)).await;
+    let world =
+        World::with(|config| config.shutdown_grace = std::time::Duration::from_millis(100)).await;
     let mut again = now("echo $BELLWETHER_ATTEMPT; [ $BELLWETHER_ATTEMPT -gt 1 ] || sleep 600");
     again["delivery"] = json!("at_least_once");
     again["grace"] = json!("100ms");

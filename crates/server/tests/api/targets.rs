@@ -30,7 +30,10 @@ async fn r46_shell_python_and_a_binary_run_as_processes() {
 async fn r37_output_is_live_while_running_and_kept_afterwards() {
     let world = World::new().await;
     let gate = world.dir.path().join("gate");
-    let line = format!("echo first; while [ ! -e {} ]; do sleep 0.02; done; echo last >&2", gate.display());
+    let line = format!(
+        "echo first; while [ ! -e {} ]; do sleep 0.02; done; echo last >&2",
+        gate.display()
+    );
     let job = world.add(now(&line)).await;
     let run = world.run_when(&job, 1, |run| run.status == RunStatus::Running).await;
     let url = format!("http://{}/v1/runs/{}/output?follow=true", world.server.local_addr(), run.id);
@@ -105,7 +108,12 @@ async fn r26_r55_a_request_is_made_and_its_answer_kept_and_its_secret_is_not() {
     assert_eq!(headers["idempotency-key"], run.idempotency_key.as_str());
     assert_eq!(headers["x-api-key"], "s3cret-header");
     assert_eq!(headers["authorization"], "Basic YW5hOnMzY3JldC13b3Jk");
-    for path in ["/v1/jobs/h".to_owned(), "/v1/jobs".to_owned(), format!("/v1/runs/{}", run.id), "/v1/audit".to_owned()] {
+    for path in [
+        "/v1/jobs/h".to_owned(),
+        "/v1/jobs".to_owned(),
+        format!("/v1/runs/{}", run.id),
+        "/v1/audit".to_owned(),
+    ] {
         let text = world.send("GET", &path, "").await.1.to_string();
         assert!(!text.contains("s3cret"), "{path} shows a secret: {text}");
     }
