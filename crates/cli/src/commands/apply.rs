@@ -126,7 +126,7 @@ fn print<'a>(
     let mut table = Table::new(&[
         Column::new("ACTION"),
         Column::text("NAMESPACE"),
-        Column::text("JOB"),
+        Column::name("JOB"),
         Column::text("DETAIL"),
     ]);
     let mut counts: Vec<(&'static str, usize)> = Vec::new();

@@ -33,7 +33,7 @@ pub async fn run(args: AuditArgs) -> Result<()> {
             Column::new("WHEN"),
             Column::text("WHO"),
             Column::new("WHAT"),
-            Column::text("SUBJECT"),
+            Column::name("SUBJECT"),
             Column::text("NAMESPACE"),
             Column::text("DETAIL"),
         ]);

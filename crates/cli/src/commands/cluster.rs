@@ -88,7 +88,7 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
 
 fn worker_table(workers: &[Worker]) -> Table {
     let mut table = Table::new(&[
-        Column::text("WORKER"),
+        Column::name("WORKER"),
         Column::new("STATE"),
         Column::number("RUNNING"),
         Column::text("SLOTS"),

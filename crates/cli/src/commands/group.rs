@@ -112,7 +112,7 @@ async fn list(context: &mut Context) -> Result<()> {
     }
     let mut table = Table::new(&[
         Column::new("NAMESPACE"),
-        Column::text("GROUP"),
+        Column::name("GROUP"),
         Column::number("JOBS"),
         Column::text("STATE"),
     ]);

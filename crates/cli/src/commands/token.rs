@@ -101,7 +101,7 @@ async fn list(context: &mut Context) -> Result<()> {
         return Ok(());
     }
     let mut table = Table::new(&[
-        Column::text("TOKEN"),
+        Column::name("TOKEN"),
         Column::new("ROLE"),
         Column::new("NAMESPACE"),
         Column::new("CREATED"),

@@ -51,14 +51,14 @@ pub struct Values {
     #[arg(long, env = "BELLWETHER_TLS_KEY", value_name = "FILE", help_heading = "Access")]
     pub tls_key: Option<PathBuf>,
     /// Listen beyond loopback without TLS and tokens
-    #[arg(long, env = "BELLWETHER_INSECURE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Access")]
+    #[arg(long, env = "BELLWETHER_INSECURE", value_name = "BOOL", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Access")]
     pub insecure: Option<bool>,
     /// Ask for a token also on loopback
-    #[arg(long, env = "BELLWETHER_REQUIRE_TOKEN", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Access")]
+    #[arg(long, env = "BELLWETHER_REQUIRE_TOKEN", value_name = "BOOL", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Access")]
     pub require_token: Option<bool>,
 
     /// Do not run work in this process
-    #[arg(long, env = "BELLWETHER_NO_WORKER", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Built-in worker")]
+    #[arg(long, env = "BELLWETHER_NO_WORKER", value_name = "BOOL", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Built-in worker")]
     pub no_worker: Option<bool>,
     /// The worker's name [default: the host's]
     #[arg(

@@ -6,31 +6,39 @@ use super::Tone;
 
 /// What stands between columns.
 const GAP: &str = "  ";
-/// No column is made narrower than this.
-const NARROW_MIN: usize = 8;
+/// A column of text is made no narrower than this.
+const TEXT_MIN: usize = 8;
+/// A column of names is made no narrower than this, which leaves ids whole.
+const NAME_MIN: usize = 24;
 
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     heading: &'static str,
     right: bool,
-    shrinks: bool,
+    /// How narrow it may become; `None` if it is shown whole.
+    least: Option<usize>,
 }
 
 impl Column {
     /// A column of words that is shown whole.
     pub fn new(heading: &'static str) -> Column {
-        Column { heading, right: false, shrinks: false }
+        Column { heading, right: false, least: None }
     }
 
     /// A column of text that may be cut when space is short.
     pub fn text(heading: &'static str) -> Column {
-        Column { heading, right: false, shrinks: true }
+        Column { heading, right: false, least: Some(TEXT_MIN) }
+    }
+
+    /// A column of names, which are cut only if cutting text was not enough.
+    pub fn name(heading: &'static str) -> Column {
+        Column { heading, right: false, least: Some(NAME_MIN) }
     }
 
     /// A column of numbers.
     pub fn number(heading: &'static str) -> Column {
-        Column { heading, right: true, shrinks: false }
+        Column { heading, right: true, least: None }
     }
 }
 
@@ -86,13 +94,19 @@ impl Table {
         cells.max().unwrap_or(0).max(self.columns[at].heading.width())
     }
 
-    /// Takes from the widest column that can give until the line fits.
+    /// Takes from the widest column that can give until the line fits; from text before names.
     fn narrow(&self, shown: &[usize], widths: &mut [usize], width: usize) {
         let gaps = GAP.len() * shown.len().saturating_sub(1);
         while widths.iter().sum::<usize>() + gaps > width {
-            let widest = (0..shown.len())
-                .filter(|at| self.columns[shown[*at]].shrinks && widths[*at] > NARROW_MIN)
-                .max_by_key(|at| widths[*at]);
+            let can_give = |least: usize| {
+                let columns = shown.iter().map(|at| self.columns[*at].least).enumerate();
+                let of_kind = columns.filter(move |(_, own)| *own == Some(least));
+                of_kind
+                    .map(|(at, _)| at)
+                    .filter(|at| widths[*at] > least)
+                    .max_by_key(|at| widths[*at])
+            };
+            let widest = can_give(TEXT_MIN).or_else(|| can_give(NAME_MIN));
             match widest {
                 Some(at) => widths[at] -= 1,
                 None => return,
@@ -185,6 +199,16 @@ mod tests {
         assert!(text.lines().all(|line| line.width() <= 28));
         // Too narrow for anything: nothing panics, and the least is shown.
         assert!(sample().render(Some(3), false).contains("At 02:0…"));
+    }
+
+    #[test]
+    fn names_are_cut_last() {
+        let mut table = Table::new(&[Column::name("JOB"), Column::text("WHAT")]);
+        let plain = |text: &str| (text.to_owned(), Tone::Plain);
+        table.row([plain("job_6GXXDQ2NM0400"), plain("a command that is long")]);
+        assert!(table.render(Some(27), false).contains("job_6GXXDQ2NM0400  a comma…\n"));
+        table.row([plain(&"k".repeat(40)), plain("x")]);
+        assert!(table.render(Some(40), false).lines().all(|line| line.width() <= 40));
     }
 
     #[test]

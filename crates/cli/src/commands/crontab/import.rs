@@ -127,7 +127,7 @@ fn print_table(
     let mut table = Table::new(&[
         Column::number("LINE"),
         Column::new("ACTION"),
-        Column::text("KEY"),
+        Column::name("KEY"),
         Column::text("SCHEDULE"),
         Column::new("NEXT"),
         Column::new("USER"),

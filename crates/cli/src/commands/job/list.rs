@@ -115,7 +115,7 @@ fn job_table(screen: &Screen, jobs: &[Job]) -> Table {
     let several = jobs.iter().any(|job| Some(namespace(job)) != first);
     let mut table = Table::new(&[
         Column::text("NAMESPACE"),
-        Column::text("JOB"),
+        Column::name("JOB"),
         Column::new("STATUS"),
         Column::new("NEXT"),
         Column::new("LAST"),

@@ -28,7 +28,6 @@ pub struct JobArgs {
 }
 
 #[derive(Subcommand, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one value for the life of the process")]
 enum Action {
     /// Create a job
     Add(add::AddArgs),

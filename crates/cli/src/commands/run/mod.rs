@@ -115,7 +115,7 @@ async fn list(context: &mut Context, args: ListArgs) -> Result<()> {
 pub fn run_table(screen: &Screen, runs: &[Run]) -> Table {
     let mut table = Table::new(&[
         Column::new("RUN"),
-        Column::text("JOB"),
+        Column::name("JOB"),
         Column::new("STATUS"),
         Column::new("DUE"),
         Column::new("STARTED"),

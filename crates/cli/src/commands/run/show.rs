@@ -63,7 +63,7 @@ fn attempt_table(screen: &Screen, attempts: &[Attempt]) -> Table {
     let mut table = Table::new(&[
         Column::number("ATTEMPT"),
         Column::new("OUTCOME"),
-        Column::text("WORKER"),
+        Column::name("WORKER"),
         Column::new("STARTED"),
         Column::number("TOOK"),
         Column::number("EXIT"),
@@ -107,7 +107,7 @@ pub async fn events(context: &mut Context, id: &str) -> Result<()> {
         Column::new("TIME"),
         Column::new("EVENT"),
         Column::number("ATTEMPT"),
-        Column::text("WORKER"),
+        Column::name("WORKER"),
         Column::number("EXIT"),
         Column::number("STATUS"),
         Column::text("DETAIL"),
