@@ -53,6 +53,10 @@ pub enum Command {
     Health(health::HealthArgs),
     /// Completions for a shell
     Completions(completions::CompletionsArgs),
+    /// The OpenAPI document of the HTTP API (needs no server)
+    Openapi,
+    /// Measure a server of this program on this machine (starts its own)
+    Bench(crate::bench::BenchArgs),
 }
 
 #[cfg(test)]

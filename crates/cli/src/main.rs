@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cli;
 mod commands;
 mod context;

@@ -45,7 +45,10 @@ impl Server {
                 break;
             }
             if let Some(status) = server.process.try_wait()? {
-                bail!("the server ended at once ({status}); see {}", data.with_extension("log").display());
+                bail!(
+                    "the server ended at once ({status}); see {}",
+                    data.with_extension("log").display()
+                );
             }
             if begun.elapsed() > READY_MAX {
                 bail!("the server is not ready after {READY_MAX:?}");
@@ -103,7 +106,12 @@ impl Server {
     }
 
     /// Waits until a counter has reached a value; how long that took.
-    pub async fn wait_for(&self, name: &str, value: f64, most: Duration) -> anyhow::Result<Duration> {
+    pub async fn wait_for(
+        &self,
+        name: &str,
+        value: f64,
+        most: Duration,
+    ) -> anyhow::Result<Duration> {
         let begun = Instant::now();
         loop {
             let now = self.metric(name).await?;

@@ -49,7 +49,10 @@ impl Figures {
     pub fn json(&self) -> Value {
         let mut map = Map::new();
         for figure in &self.all {
-            map.insert(figure.name.to_owned(), json!({ "value": figure.value, "unit": figure.unit }));
+            map.insert(
+                figure.name.to_owned(),
+                json!({ "value": figure.value, "unit": figure.unit }),
+            );
         }
         Value::Object(map)
     }

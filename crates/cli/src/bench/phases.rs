@@ -44,10 +44,22 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
     let more = args.jobs.saturating_sub(args.few_jobs);
     let took = load::create(&server.url, more, CLIENTS, far).await?;
     let rate = more as f64 / took.as_secs_f64();
-    figures.add("batch_creates", "creates through the batch endpoint", rate, "/s", Some("≥ 40,000, aim 90,000"));
+    figures.add(
+        "batch_creates",
+        "creates through the batch endpoint",
+        rate,
+        "/s",
+        Some("≥ 40,000, aim 90,000"),
+    );
     settle(&server).await?;
     let per_job = disk_bytes(&data) as f64 / args.jobs.max(1) as f64;
-    figures.add("disk_per_job", format!("disk per job, {} stored", args.jobs), per_job, "B", Some("≤ 600"));
+    figures.add(
+        "disk_per_job",
+        format!("disk per job, {} stored", args.jobs),
+        per_job,
+        "B",
+        Some("≤ 600"),
+    );
     if wants("cost") {
         let cost = cost(&server).await?;
         let what = format!("CPU per launch, {} jobs stored", args.jobs);
@@ -59,7 +71,13 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
     server.kill()?;
     let mut server = Server::start(&data).await?;
     let ready = server.ready.as_secs_f64();
-    figures.add("restart", format!("ready after kill -9, {} jobs", args.jobs), ready, "s", Some("< 5"));
+    figures.add(
+        "restart",
+        format!("ready after kill -9, {} jobs", args.jobs),
+        ready,
+        "s",
+        Some("< 5"),
+    );
     if wants("sustain") {
         sustain(&mut figures, &server, args).await?;
         memory(&mut figures, &server, args)?;
@@ -83,7 +101,13 @@ fn machine(figures: &mut Figures, dir: &Path) -> anyhow::Result<()> {
     figures.add("cores", "cores", cores as f64, "", None);
     let disk = disk_probe(dir, Duration::from_secs(2))?;
     figures.add("disk_syncs", "disk: 4 KiB append + fdatasync", disk.syncs_per_second, "/s", None);
-    figures.add("disk_write", "disk: sequential write", disk.stream_bytes_per_second / 1e6, "MB/s", None);
+    figures.add(
+        "disk_write",
+        "disk: sequential write",
+        disk.stream_bytes_per_second / 1e6,
+        "MB/s",
+        None,
+    );
     Ok(())
 }
 
@@ -139,13 +163,16 @@ async fn cost(server: &Server) -> anyhow::Result<f64> {
 /// As many launches as the server makes when there is always more to launch.
 async fn sustain(figures: &mut Figures, server: &Server, args: &BenchArgs) -> anyhow::Result<()> {
     let backlog = args.seconds * 50_000;
+    let at_first = server.metric(SUCCEEDED).await?;
     let rate = figures.get("batch_creates").unwrap_or(40_000.0);
     // All are due at one instant, late enough that they can be created before it.
     let due = load::now().plus_ms((backlog as f64 / rate * 1_500.0) as u64 + 20_000);
     load::create(&server.url, backlog, CLIENTS, Due::At(due)).await?;
     let wait = due.since_ms(load::now());
     if wait == 0 {
-        eprintln!("(creating the backlog took longer than planned: launches began while it went on)");
+        eprintln!(
+            "(creating the backlog took longer than planned: launches began while it went on)"
+        );
     }
     tokio::time::sleep(Duration::from_millis(wait)).await;
     let begun = Instant::now();
@@ -161,6 +188,9 @@ async fn sustain(figures: &mut Figures, server: &Server, args: &BenchArgs) -> an
     figures.add("launches", what, done / seconds, "/s", Some("≥ 20,000, aim 45,000"));
     let cpu = (server.cpu()? - cpu).as_micros() as f64 / done.max(1.0);
     figures.add("launch_cpu", "processor time per launch, at full rate", cpu, "µs", None);
+    // What is left over must not be in the way of the next phase.
+    let rest = Duration::from_secs(args.seconds * 4 + 60);
+    server.wait_for(SUCCEEDED, at_first + backlog as f64, rest).await?;
     Ok(())
 }
 
@@ -183,11 +213,18 @@ async fn lag(figures: &mut Figures, server: &Server, args: &BenchArgs) -> anyhow
         figures.add(name, format!("{what} at {} launches/s", args.rate), ms, "ms", target);
     }
     let by_second = |second: u32| {
-        let key = format!("bellwether_second_of_minute_lag_max_milliseconds{{second=\"{second}\"}}");
+        let key =
+            format!("bellwether_second_of_minute_lag_max_milliseconds{{second=\"{second}\"}}");
         metrics.get(&key).copied().unwrap_or(0.0)
     };
     let worst = (0..60).max_by(|a, b| by_second(*a).total_cmp(&by_second(*b))).unwrap_or(0);
-    figures.add("lag_max", format!("worst lag of all, in second {worst} of the minute"), by_second(worst), "ms", None);
+    figures.add(
+        "lag_max",
+        format!("worst lag of all, in second {worst} of the minute"),
+        by_second(worst),
+        "ms",
+        None,
+    );
     let line: Vec<String> = (0..60).map(|second| format!("{:.0}", by_second(second))).collect();
     eprintln!("worst lag by second of the minute, in ms: {}", line.join(" "));
     Ok(())

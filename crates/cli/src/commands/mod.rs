@@ -15,6 +15,8 @@ pub mod server;
 pub mod token;
 pub mod why;
 
+use std::io::Write as _;
+
 use anyhow::{Context as _, Result};
 use clap::ArgMatches;
 
@@ -29,6 +31,14 @@ pub fn run(cli: Cli, matches: &ArgMatches) -> Result<()> {
         }
         Command::Schedule(args) => schedule::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Openapi => {
+            std::io::stdout().write_all(bellwether_server::openapi().as_bytes())?;
+            Ok(())
+        }
+        Command::Bench(args) => {
+            let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+            runtime.block_on(crate::bench::run(args))
+        }
         command => client_runtime()?.block_on(client_command(command)),
     }
 }
@@ -54,6 +64,10 @@ async fn client_command(command: Command) -> Result<()> {
         Command::Events(args) => events::run(args).await,
         Command::Cluster(args) => cluster::run(args).await,
         Command::Health(args) => health::run(args).await,
-        Command::Server(_) | Command::Schedule(_) | Command::Completions(_) => Ok(()),
+        Command::Server(_)
+        | Command::Schedule(_)
+        | Command::Completions(_)
+        | Command::Openapi
+        | Command::Bench(_) => Ok(()),
     }
 }

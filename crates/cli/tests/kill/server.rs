@@ -22,7 +22,8 @@ impl Server {
     pub async fn start(dir: &Path) -> Server {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(log_path(dir)).unwrap();
+        let log =
+            std::fs::OpenOptions::new().create(true).append(true).open(log_path(dir)).unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_bellwether"))
             .args(["server", "--listen", &address, "--worker-slots", "16", "--data-dir"])
             .arg(dir.join("data"))

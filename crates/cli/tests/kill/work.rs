@@ -125,7 +125,8 @@ impl Promises {
         for promise in &self.jobs {
             loop {
                 let job = server.client.job(&promise.id).await;
-                let job = job.unwrap_or_else(|error| panic!("{} was acknowledged: {error}", promise.id));
+                let job =
+                    job.unwrap_or_else(|error| panic!("{} was acknowledged: {error}", promise.id));
                 if !matches!(job.info.status, JobStatus::Scheduled | JobStatus::Running) {
                     break;
                 }
