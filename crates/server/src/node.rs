@@ -21,6 +21,8 @@ use crate::work::LocalWorker;
 pub struct Node {
     /// The settings.
     pub config: Config,
+    /// Where it listens.
+    pub address: std::net::SocketAddr,
     /// The store's id.
     pub store_id: String,
     /// Where everything is stored.

@@ -100,6 +100,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     tokens.reload(&*engine.view())?;
     let node = Arc::new(Node {
         config,
+        address,
         store_id: store.id,
         engine,
         shards,

@@ -9,6 +9,8 @@
 //!
 //! `KILL_ROUNDS` asks for more rounds, `KILL_SEED` for the same random choices.
 
+#![allow(clippy::unwrap_used)]
+
 mod checks;
 mod server;
 mod work;

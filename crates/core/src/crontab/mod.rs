@@ -1,7 +1,7 @@
 //! Crontabs: reading them without losing a line, and writing them back.
 //!
-//! [`parse`] follows Debian's cron: the user and the system format, environment lines and their
-//! quoting, `%` for standard input, presets and names. [`render`] writes entries as a crontab and
+//! [`parse()`] follows Debian's cron: the user and the system format, environment lines and their
+//! quoting, `%` for standard input, presets and names. [`render()`] writes entries as a crontab and
 //! says in comments what a crontab cannot express. Reading back what was written gives the same
 //! entries.
 //!

@@ -8,7 +8,7 @@ use crate::schedule::parse_expression;
 /// How a comment starts that says what could not be written.
 pub(super) const NOTE: &str = "not in this crontab:";
 
-/// Writes entries as a crontab that [`super::parse`] reads back. Settings are written where they
+/// Writes entries as a crontab that [`super::parse()`] reads back. Settings are written where they
 /// change. What a crontab cannot express is written as a comment that says so, with the line it
 /// would have been.
 #[must_use]

@@ -23,7 +23,7 @@ use super::{policy, spec};
 const NULL_DEPTH_MAX: usize = 8;
 
 /// The spec that a patch makes of a stored definition. Secrets it does not touch are masked;
-/// [`super::unmask`] puts them back. `enabled` is set only if the patch says so, so that an edit
+/// [`super::unmask()`] puts them back. `enabled` is set only if the patch says so, so that an edit
 /// does not undo a pause that came a moment before it.
 ///
 /// # Errors

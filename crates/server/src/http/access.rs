@@ -15,7 +15,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::Answer;
-use super::extract::{JsonBody, Params, bad_cursor, limit};
+use super::extract::{JsonBody, Params, bad_cursor, lengths, limit};
 use super::present;
 use crate::access::{self, Caller};
 use crate::clock;
@@ -120,7 +120,7 @@ pub struct AuditParams {
     #[param(max_length = 128)]
     namespace: Option<String>,
     /// Where to go on.
-    #[param(max_length = 256)]
+    #[param(max_length = 512)]
     cursor: Option<String>,
     /// How many at most; 100 if absent.
     #[param(minimum = 1, maximum = 1000)]
@@ -141,6 +141,10 @@ pub async fn audit(
 ) -> Answer<Json<Page<AuditEntry>>> {
     caller.need(Role::Admin)?;
     let limit = limit(params.limit)?;
+    lengths([
+        ("namespace", params.namespace.as_deref(), 128),
+        ("cursor", params.cursor.as_deref(), 512),
+    ])?;
     if let Some(namespace) = &params.namespace {
         caller.need_namespace(namespace)?;
     }

@@ -60,7 +60,7 @@ pub async fn cluster(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Js
         version: env!("CARGO_PKG_VERSION").to_owned(),
         nodes: vec![ApiNode {
             name: name.clone(),
-            listen: node.config.listen.to_string(),
+            listen: node.address.to_string(),
             started_at: Instant(node.started),
             disk_bytes: node.engine.stats().disk_bytes,
         }],

@@ -12,7 +12,7 @@ use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
 
 use super::answer::Answer;
-use super::extract::Params;
+use super::extract::{Params, lengths};
 use super::present_run;
 use crate::access::Caller;
 use crate::node::Node;
@@ -44,6 +44,10 @@ pub async fn events(
     Params(params): Params<EventParams>,
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     caller.need(Role::Viewer)?;
+    lengths([
+        ("namespace", params.namespace.as_deref(), 128),
+        ("queue", params.queue.as_deref(), 128),
+    ])?;
     if let Some(namespace) = &params.namespace {
         caller.need_namespace(namespace)?;
     }

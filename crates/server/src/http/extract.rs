@@ -140,6 +140,17 @@ pub fn limit(wanted: Option<u32>) -> Result<usize, Refusal> {
     }
 }
 
+/// Checks the lengths of names in a query: name of the parameter, its value, the most characters.
+pub fn lengths<const N: usize>(names: [(&str, Option<&str>, usize); N]) -> Result<(), Refusal> {
+    for (name, value, max) in names {
+        if value.is_some_and(|value| value.chars().count() > max) {
+            let detail = format!("{name} has at most {max} characters");
+            return Err(Problem::new(400, "invalid_parameter", detail).at(name).into());
+        }
+    }
+    Ok(())
+}
+
 /// The problem with a cursor that is none.
 pub fn bad_cursor() -> Refusal {
     let detail = "the cursor is not one of this list; take it from next_cursor, or leave it out";

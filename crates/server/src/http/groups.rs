@@ -16,7 +16,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::Answer;
-use super::extract::{OptionalBody, Params, limit};
+use super::extract::{OptionalBody, Params, lengths, limit};
 use super::jobs::InNamespace;
 use super::jobs_control::{note, until};
 use super::present;
@@ -56,6 +56,10 @@ pub async fn list(
 ) -> Answer<Json<Page<Group>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
+    lengths([
+        ("namespace", params.namespace.as_deref(), 128),
+        ("cursor", params.cursor.as_deref(), 512),
+    ])?;
     if let Some(namespace) = &params.namespace {
         caller.need_namespace(namespace)?;
     }

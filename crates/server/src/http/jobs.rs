@@ -13,7 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{Answer, Refusal};
-use super::extract::{JsonBody, Params, bad_cursor, limit};
+use super::extract::{JsonBody, Params, bad_cursor, lengths, limit};
 use super::present;
 use crate::access::Caller;
 use crate::node::Node;
@@ -40,6 +40,7 @@ pub fn job_id(node: &Node, name: &str, namespace: Option<&str>) -> Answer<JobId>
     if let Ok(id) = name.parse::<JobId>() {
         return Ok(id);
     }
+    lengths([("namespace", namespace, 128)])?;
     let namespace = namespace.unwrap_or("default");
     let shard = node.shard_of_name(namespace, name).shard;
     read::job_of_key(&*node.view(), shard, namespace, name)?.ok_or_else(|| no_job(name))
@@ -123,6 +124,14 @@ pub async fn list(
 ) -> Answer<Json<Page<Job>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
+    lengths([
+        ("namespace", params.namespace.as_deref(), 128),
+        ("group", params.group.as_deref(), 128),
+        ("owner", params.owner.as_deref(), 128),
+        ("label", params.label.as_deref(), 512),
+        ("key_prefix", params.key_prefix.as_deref(), 256),
+        ("cursor", params.cursor.as_deref(), 1024),
+    ])?;
     let mut filter = JobFilter {
         namespace: params.namespace,
         group: params.group,

@@ -88,7 +88,7 @@ pub fn mark(mark: &Mark) -> api::Mark {
 pub fn tick(job: JobId, row: &StoredTick) -> api::Tick {
     let tick = &row.tick;
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let time = |ms: i64| (ms != 0).then(|| Instant(Time(ms)));
+    let time = |ms: i64| (ms != 0).then_some(Instant(Time(ms)));
     api::Tick {
         at: Instant(row.at),
         until: time(tick.until_ms).filter(|until| until.0 != row.at),

@@ -46,7 +46,7 @@ pub fn run(stored: &StoredRun) -> api::Run {
         detail: ending.and_then(|event| text(&event.detail)),
         exit_code: last.and_then(|attempt| attempt.exit_code),
         idempotency_key: stored.id.to_string(),
-        next_attempt_at: (run.retry_ms != 0).then(|| Instant(Time(run.retry_ms))),
+        next_attempt_at: (run.retry_ms != 0).then_some(Instant(Time(run.retry_ms))),
         attempts,
     }
 }
@@ -217,7 +217,7 @@ pub fn event(event: &Event) -> api::RunEvent {
         response_status: (event.http_status > 0).then_some(event.http_status as u16),
         reason: text(&event.reason),
         detail: text(&event.detail),
-        next_attempt_at: (event.next_ms != 0).then(|| Instant(Time(event.next_ms))),
+        next_attempt_at: (event.next_ms != 0).then_some(Instant(Time(event.next_ms))),
     }
 }
 

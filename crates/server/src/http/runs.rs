@@ -14,7 +14,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{Answer, Refusal};
-use super::extract::{Params, bad_cursor, limit};
+use super::extract::{Params, bad_cursor, lengths, limit};
 use super::present_run;
 use crate::access::Caller;
 use crate::node::Node;
@@ -71,6 +71,12 @@ pub async fn list(
 ) -> Answer<Json<Page<Run>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
+    lengths([
+        ("status", params.status.as_deref(), 128),
+        ("queue", params.queue.as_deref(), 128),
+        ("namespace", params.namespace.as_deref(), 128),
+        ("group", params.group.as_deref(), 128),
+    ])?;
     if let Some(namespace) = &params.namespace {
         caller.need_namespace(namespace)?;
     }

@@ -67,7 +67,11 @@ async fn r17_a_complete_definition_round_trips() {
 async fn r8_schedules_read_back_in_plain_words() {
     let world = World::new().await;
     let job = world.add(json!({"schedule": "5 2 * * 6", "command": "true"})).await;
-    assert!(job.info.schedule_text.starts_with("At 02:05 on Saturday"), "{}", job.info.schedule_text);
+    assert!(
+        job.info.schedule_text.starts_with("At 02:05 on Saturday"),
+        "{}",
+        job.info.schedule_text
+    );
     let request = json!({"cron": "5 2 * * 6", "timezone": "Europe/Berlin", "count": 2, "from": "2026-03-27T00:00:00Z"});
     let (status, told) = world.send("POST", "/v1/schedules:preview", request.to_string()).await;
     assert_eq!(status, 200, "{told}");

@@ -2,6 +2,8 @@
 //!
 //! Each test names the requirement it guards. Nothing sleeps: tests wait for conditions.
 
+#![allow(clippy::unwrap_used)]
+
 mod access;
 mod bad_input;
 mod control;
