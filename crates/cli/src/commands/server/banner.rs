@@ -46,12 +46,15 @@ fn try_next(address: &str, scheme: &str) -> String {
         ("http", address) => format!(" --server {address}"),
         (_, address) => format!(" --server {scheme}://{address}"),
     };
+    // As it was called, so that the lines can be copied from a build directory too.
+    let program = std::env::args().next().unwrap_or_else(|| "bellwether".to_owned());
     format!(
         "\ntry next, in another terminal:\n  \
-         bellwether job add{server} --key hello --cron '* * * * *' -- 'echo hello, it is $(date)'\n  \
-         bellwether job add{server} --every 5m --http {scheme}://{address}/healthz\n  \
-         bellwether job add{server} --delay 10s -- 'echo ten seconds later'\n\
+         {program} job add{server} --key hello --cron '* * * * *' -- 'echo hello, it is $(date)'\n  \
+         {program} job add{server} --every 5m --http {scheme}://{address}/healthz\n  \
+         {program} job add{server} --delay 10s -- 'echo ten seconds later'\n\
          and see what happens with\n  \
-         bellwether events{server}"
+         {program} events{server}\n\
+         or in a browser at {scheme}://{address}/ (API: {scheme}://{address}/docs)"
     )
 }
