@@ -194,7 +194,7 @@ mod tests {
         /// Against a sorted list: whatever is inserted comes out exactly once, not early, and not
         /// later than the first advance at or after its time; waking at `next` misses nothing.
         #[test]
-        fn agrees_with_a_sorted_list(
+        fn r101_agrees_with_a_sorted_list(
             start in 0i64..2_000_000_000_000,
             steps in prop::collection::vec((0i64..400_000_000, 0u64..500_000, any::<bool>()), 1..200),
         ) {

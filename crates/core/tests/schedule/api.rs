@@ -150,3 +150,34 @@ fn periods_and_zones_can_be_checked_alone() {
     let names = timezone_names();
     assert!(names.len() > 400 && names.is_sorted() && names.contains(&"Asia/Tokyo".to_owned()));
 }
+
+fn first(expression: &str, from: &str) -> String {
+    let rule = parse_expression(expression).unwrap();
+    let spec = ScheduleSpec { any: vec![rule], ..ScheduleSpec::default() };
+    let from = Time::parse(from).unwrap();
+    let schedule = Schedule::compile(&spec, "", from).unwrap();
+    schedule.next_after(from).unwrap().to_string()
+}
+
+#[test]
+fn r1_five_fields_and_sunday_is_zero_and_seven() {
+    let from = "2026-11-15T12:00:00Z";
+    assert_eq!(first("5 2 * * 6", from), "2026-11-21T02:05:00.000Z", "a Saturday");
+    assert_eq!(first("0 0 * * 0", from), first("0 0 * * 7", from));
+    assert_eq!(first("0 0 * * 0", from), "2026-11-22T00:00:00.000Z");
+}
+
+#[test]
+fn r7_presets_need_no_cron_string() {
+    let from = "2026-11-15T12:34:56Z";
+    for (preset, next) in [
+        ("@hourly", "2026-11-15T13:00:00.000Z"),
+        ("@daily", "2026-11-16T00:00:00.000Z"),
+        ("@midnight", "2026-11-16T00:00:00.000Z"),
+        ("@weekly", "2026-11-22T00:00:00.000Z"),
+        ("@monthly", "2026-12-01T00:00:00.000Z"),
+        ("@yearly", "2027-01-01T00:00:00.000Z"),
+    ] {
+        assert_eq!(first(preset, from), next, "{preset}");
+    }
+}

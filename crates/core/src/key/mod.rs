@@ -23,11 +23,19 @@
 //! audit    shard time sequence
 //! ```
 
+mod due;
+mod place;
+#[cfg(test)]
+mod tests;
+
 use bytes::Bytes;
 
 use crate::id::{JobId, RunId};
 use crate::time::Time;
 use crate::waist::{Shard, StoreError};
+
+pub use due::{DueKey, DueKind, due_range};
+pub use place::{Place, class_range, read_output};
 
 /// Builds one key.
 #[derive(Clone, Debug)]
@@ -134,83 +142,6 @@ impl Reader<'_> {
     fn u16(&mut self) -> Result<u16, StoreError> {
         Ok(u16::from_be_bytes(self.take()?))
     }
-}
-
-/// What an entry of the due index stands for. The number is part of its key.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum DueKind {
-    /// A one-off job in compact form; the value is the whole of it.
-    OneOff = 1,
-    /// The next tick of a job in full form.
-    Tick = 2,
-    /// The next attempt of a run.
-    Retry = 3,
-    /// A run must have started by now.
-    Expire = 4,
-    /// A job or group comes back from maintenance.
-    Release = 5,
-    /// A piece of clearing up after a deleted or expired job.
-    Sweep = 6,
-}
-
-impl DueKind {
-    fn from_byte(byte: u8) -> Option<DueKind> {
-        [
-            DueKind::OneOff,
-            DueKind::Tick,
-            DueKind::Retry,
-            DueKind::Expire,
-            DueKind::Release,
-            DueKind::Sweep,
-        ]
-        .into_iter()
-        .find(|kind| *kind as u8 == byte)
-    }
-}
-
-/// The key of an entry of the due index, taken apart. Sorts as the keys do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DueKey {
-    /// When.
-    pub time: Time,
-    /// What.
-    pub kind: DueKind,
-    /// Of which job.
-    pub job: JobId,
-    /// Of which of its runs; 0 if of none.
-    pub n: u32,
-}
-
-impl DueKey {
-    /// The key as stored.
-    #[must_use]
-    pub fn key(&self, shard: Shard) -> Bytes {
-        let key = Key::of(shard).time(self.time).byte(self.kind as u8).id(self.job);
-        if self.n == 0 { key.done() } else { key.u32(self.n).done() }
-    }
-
-    /// Takes a stored key apart.
-    ///
-    /// # Errors
-    /// If it is none.
-    pub fn read(key: &[u8]) -> Result<DueKey, StoreError> {
-        let mut reader = Reader(key);
-        let _shard = reader.u16()?;
-        let time = reader.time()?;
-        let [kind] = reader.take()?;
-        let kind = DueKind::from_byte(kind)
-            .ok_or_else(|| StoreError::Corrupt(format!("due entry of unknown kind {kind}")))?;
-        let job = reader.id()?;
-        let n = if reader.0.is_empty() { 0 } else { reader.u32()? };
-        Ok(DueKey { time, kind, job, n })
-    }
-}
-
-/// The range of the due index in `from <= time < to`.
-#[must_use]
-pub fn due_range(shard: Shard, from: Time, to: Time) -> (Bytes, Bytes) {
-    (Key::of(shard).time(from).done(), Key::of(shard).time(to).done())
 }
 
 /// All keys of a shard in any one family.
@@ -321,81 +252,6 @@ pub fn read_run(key: &[u8]) -> Result<(JobId, Option<u32>), StoreError> {
     let id = reader.id()?;
     let n = if reader.0.is_empty() { None } else { Some(reader.u32()?) };
     Ok((id, n))
-}
-
-/// A run's place in history.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
-    /// How long it is kept.
-    pub class: u16,
-    /// The time it is filed under.
-    pub time: Time,
-    /// Which run.
-    pub run: RunId,
-}
-
-impl Place {
-    fn start(&self) -> Key {
-        Key::of(self.run.job.shard())
-            .u16(self.class)
-            .time(self.time)
-            .id(self.run.job)
-            .u32(self.run.n)
-    }
-
-    /// The key in `history`.
-    #[must_use]
-    pub fn history(&self) -> Bytes {
-        self.start().done()
-    }
-
-    /// A chunk's key in `output`.
-    #[must_use]
-    pub fn output(&self, attempt: u32, sequence: u32) -> Bytes {
-        self.start().u32(attempt).u32(sequence).done()
-    }
-
-    /// All chunks of an attempt in `output`.
-    #[must_use]
-    pub fn outputs(&self, attempt: u32) -> (Bytes, Bytes) {
-        self.start().u32(attempt).range()
-    }
-
-    /// All chunks of the run in `output`.
-    #[must_use]
-    pub fn all_outputs(&self) -> (Bytes, Bytes) {
-        self.start().range()
-    }
-
-    /// Takes a key of `history` apart.
-    ///
-    /// # Errors
-    /// If it is none.
-    pub fn read(key: &[u8]) -> Result<Place, StoreError> {
-        let mut reader = Reader(key);
-        let _shard = reader.u16()?;
-        let class = reader.u16()?;
-        let time = reader.time()?;
-        let job = reader.id()?;
-        let n = reader.u32()?;
-        Ok(Place { class, time, run: RunId { job, n } })
-    }
-}
-
-/// Reads the attempt and the number of a chunk from a key of `output`.
-///
-/// # Errors
-/// If it is none.
-pub fn read_output(key: &[u8]) -> Result<(u32, u32), StoreError> {
-    let tail = key.len().saturating_sub(8);
-    let mut reader = Reader(key.get(tail..).unwrap_or_default());
-    Ok((reader.u32()?, reader.u32()?))
-}
-
-/// The part of `history` or `output` of a class in `from <= time < to`.
-#[must_use]
-pub fn class_range(shard: Shard, class: u16, from: Time, to: Time) -> (Bytes, Bytes) {
-    (Key::of(shard).u16(class).time(from).done(), Key::of(shard).u16(class).time(to).done())
 }
 
 /// A row of the ledger.
@@ -607,54 +463,4 @@ pub fn read_audit(key: &[u8]) -> Result<(Time, u32), StoreError> {
     let mut reader = Reader(key);
     let _shard = reader.u16()?;
     Ok((reader.time()?, reader.u32()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_sort_as_their_parts_do() {
-        let id = JobId::new(Time(5), 3, 1);
-        let due = |ms| DueKey { time: Time(ms), kind: DueKind::Tick, job: id, n: 0 }.key(3);
-        assert!(due(-1) < due(0) && due(0) < due(1) && due(255) < due(256));
-        let order = |key: &str, ms| order(3, "a", key, Time(ms), RunId { job: id, n: 1 });
-        assert!(order("x", 9) < order("xy", 1), "texts are never prefixes of one another");
-    }
-
-    #[test]
-    fn keys_read_back() {
-        let job = JobId::new(Time(1_794_700_000_000), 7, 9);
-        let run_id = RunId { job, n: 12 };
-        for n in [0, 4] {
-            let due = DueKey { time: Time(-3), kind: DueKind::Retry, job, n };
-            assert_eq!(DueKey::read(&due.key(7)).unwrap(), due);
-        }
-        let place = Place { class: 168, time: Time(44), run: run_id };
-        assert_eq!(Place::read(&place.history()).unwrap(), place);
-        assert_eq!(read_output(&place.output(2, 9)).unwrap(), (2, 9));
-        assert_eq!(read_run(&run(run_id)).unwrap(), (job, Some(12)));
-        assert_eq!(read_run(&super::job(job)).unwrap(), (job, None));
-        assert_eq!(read_tick(&tick(job, Time(8), 0)).unwrap(), Time(8));
-        let tag = tag(TagKind::Owner, "ns", "ana", job);
-        assert_eq!(read_tag(&tag).unwrap(), ("ns".into(), "ana".into(), job));
-        let ordered = order(7, "ns", "k", Time(1), run_id);
-        assert_eq!(read_order(&ordered).unwrap(), run_id);
-        assert_eq!(read_dead(&dead(Time(6), run_id)).unwrap(), (Time(6), run_id));
-        assert_eq!(read_held(&held("ns", "g", job)).unwrap(), job);
-        assert_eq!(read_group(&group(7, "ns", "g")).unwrap(), ("ns".into(), "g".into()));
-        assert_eq!(read_caller_key(&caller_key(7, "ns", "k")).unwrap(), ("ns".into(), "k".into()));
-        assert!(DueKey::read(b"short").is_err());
-    }
-
-    #[test]
-    fn the_runs_of_a_job_leave_its_own_row_out() {
-        let id = JobId::new(Time(5), 3, 1);
-        let (from, to) = runs(id);
-        let row = job(id);
-        assert!(row < from);
-        let first = run(RunId { job: id, n: 1 });
-        let last = run(RunId { job: id, n: u32::MAX });
-        assert!(first >= from && last < to);
-    }
 }

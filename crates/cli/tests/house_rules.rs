@@ -1,0 +1,93 @@
+//! The repository's own rules, checked where rules can be.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn files(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() && name != "target" && name != "fixtures" {
+            files(&path, ending, found);
+        } else if path.extension().is_some_and(|found| found == ending) {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    files(&root().join("crates"), "rs", &mut found);
+    found
+}
+
+/// What `ARCHITECTURE.md` says about who may depend on whom.
+#[test]
+fn crates_depend_only_on_what_they_may() {
+    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("core", &[] as &[&str]),
+        ("store", &["core"]),
+        ("worker", &[]),
+        ("api", &["core"]),
+        ("server", &["core", "store", "worker", "api"]),
+        ("client", &["api", "core"]),
+        ("cli", &["core", "store", "api", "server", "client"]),
+    ]);
+    for (name, may) in allowed {
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
+        let text = std::fs::read_to_string(manifest).unwrap();
+        let built_in = text.split("[dev-dependencies]").next().unwrap();
+        for line in built_in.lines() {
+            if let Some(rest) = line.strip_prefix("bellwether-") {
+                let dependency = rest.split(['.', ' ', '=']).next().unwrap();
+                assert!(may.contains(&dependency), "{name} must not depend on {dependency}");
+            }
+        }
+    }
+}
+
+#[test]
+fn files_are_of_a_size_one_can_read() {
+    for path in sources() {
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines <= 600, "{} has {lines} lines; find the seam", path.display());
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    for path in sources() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let documented = text.starts_with("//!") || text.starts_with("#![doc");
+        assert!(documented, "{} has no module documentation", path.display());
+    }
+}
+
+/// The requirements this version is to meet, each with a test that carries its number.
+#[test]
+fn every_requirement_has_a_test_with_its_number() {
+    let wanted = [
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 18, 19, 23, 24, 25, 26, 27, 28, 29, 32,
+        37, 39, 44, 46, 53, 55, 64, 65, 70, 71, 72, 73, 74, 101, 111, 118,
+    ];
+    let mut named = BTreeSet::new();
+    for path in sources() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for line in text.lines().filter(|line| line.contains("fn r")) {
+            let name = line.split("fn ").nth(1).unwrap_or("");
+            for part in name.split('_') {
+                if let Some(number) = part.strip_prefix('r').and_then(|n| n.parse::<u32>().ok()) {
+                    named.insert(number);
+                }
+            }
+        }
+    }
+    let missing: Vec<_> = wanted.into_iter().filter(|number| !named.contains(number)).collect();
+    assert!(missing.is_empty(), "no test is named for R{missing:?}");
+}
