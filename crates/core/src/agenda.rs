@@ -108,7 +108,7 @@ impl Agenda {
     #[must_use]
     pub fn wants_load(&self, now: Time) -> bool {
         self.beyond.is_some_and(|time| time <= now.plus_ms(HORIZON_MS))
-            && self.wheel.len() < self.entries_max / 2
+            && self.len() < self.entries_max / 2
     }
 
     /// Reads on in the index, up to the horizon or until the wheel is full. The view must show
@@ -120,7 +120,7 @@ impl Agenda {
         // Up to and including the horizon: what wakes the shard must also be read.
         let horizon = now.plus_ms(HORIZON_MS + 1);
         let (horizon_key, end) = key::due_range(self.shard, horizon, TIME_MAX.plus_ms(1));
-        while self.bound < horizon_key && self.wheel.len() < self.entries_max {
+        while self.bound < horizon_key && self.len() < self.entries_max {
             let mut read = 0;
             let mut last = None;
             for row in view.scan(Family::Due, &self.bound, &horizon_key).take(CHUNK) {

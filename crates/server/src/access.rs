@@ -11,7 +11,8 @@ use bellwether_api::{Problem, Role};
 use bellwether_core::read;
 use bellwether_core::record::TokenRow;
 use bellwether_core::time::Time;
-use bellwether_core::waist::{StoreError, View};
+use bellwether_core::waist::StoreError;
+use bellwether_store::Engine;
 use bytes::Bytes;
 use parking_lot::RwLock;
 use rand::TryRngCore;
@@ -94,9 +95,11 @@ impl Tokens {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn reload(&self, view: &dyn View) -> Result<(), StoreError> {
-        let rows = read::tokens(view, 0)?;
-        *self.by_hash.write() = rows.into_iter().map(|row| (row.hash.clone(), row)).collect();
+    pub fn reload(&self, engine: &dyn Engine) -> Result<(), StoreError> {
+        // The view is taken under the lock: an older one never replaces a newer one.
+        let mut by_hash = self.by_hash.write();
+        let rows = read::tokens(&*engine.view(), 0)?;
+        *by_hash = rows.into_iter().map(|row| (row.hash.clone(), row)).collect();
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use bellwether_core::time::Time;
 use bellwether_core::turn::{Input, Notice, Reply};
 use bellwether_core::waist::{Shard, View};
 use bellwether_store::Engine;
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -40,7 +41,7 @@ pub struct Node {
     /// When it was started.
     pub started: Time,
     /// Who listens to what happens.
-    pub listeners: AtomicUsize,
+    pub listeners: Mutex<usize>,
     /// The next shard for a job that may go to any.
     pub next_shard: AtomicUsize,
 }
@@ -97,11 +98,15 @@ impl Node {
     #[must_use]
     pub fn listen(self: &Arc<Self>) -> Listening {
         let receiver = self.notices.subscribe();
-        if self.listeners.fetch_add(1, Ordering::AcqRel) == 0 {
+        // The shards are told under the lock, so that they hear it in the right order.
+        let mut listeners = self.listeners.lock();
+        *listeners += 1;
+        if *listeners == 1 {
             for shard in &self.shards {
                 shard.listen(true);
             }
         }
+        drop(listeners);
         Listening { node: self.clone(), receiver }
     }
 }
@@ -115,7 +120,9 @@ pub struct Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if self.node.listeners.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let mut listeners = self.node.listeners.lock();
+        *listeners -= 1;
+        if *listeners == 0 {
             for shard in &self.node.shards {
                 shard.listen(false);
             }

@@ -97,7 +97,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
 
     let tokens =
         Tokens::new(!config.listen.ip().is_loopback() && !config.insecure || config.require_token);
-    tokens.reload(&*engine.view())?;
+    tokens.reload(&*engine)?;
     let node = Arc::new(Node {
         config,
         address,
@@ -109,7 +109,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         notices,
         tokens,
         started: clock::now(),
-        listeners: AtomicUsize::new(0),
+        listeners: parking_lot::Mutex::new(0),
         next_shard: AtomicUsize::new(rand::random_range(0..usize::from(SHARDS))),
     });
     let admin_token = first_admin_token(&node).await?;
@@ -274,7 +274,7 @@ async fn first_admin_token(node: &Arc<Node>) -> anyhow::Result<Option<String>> {
     };
     let input = bellwether_core::turn::Input::PutToken { actor: "first start".to_owned(), token };
     node.shards[0].ask(input).await?;
-    node.tokens.reload(&*node.view())?;
+    node.tokens.reload(&*node.engine)?;
     Ok(Some(secret))
 }
 
@@ -315,6 +315,11 @@ impl RunningServer {
     pub async fn shutdown(self) -> anyhow::Result<()> {
         self.dispatch.close();
         self.stop.cancel();
+        // What was being claimed when the doors were closed is still handed over: wait for that.
+        for shard in &self.node.shards {
+            shard.barrier().await;
+        }
+        self.dispatch.flush().await;
         if let Some(worker) = &self.node.worker {
             worker.drain(self.node.config.shutdown_grace).await;
         }

@@ -64,7 +64,7 @@ pub async fn create_token(
     };
     let shown = present::token(&token);
     node.shards[0].ask(Input::PutToken { actor: caller.name, token }).await?;
-    node.tokens.reload(&*node.view())?;
+    node.tokens.reload(&*node.engine)?;
     Ok((StatusCode::CREATED, Json(NewToken { token: shown, secret })))
 }
 
@@ -107,7 +107,7 @@ pub async fn revoke_token(
         return Err(Problem::new(404, "token_not_found", detail).into());
     }
     node.shards[0].ask(Input::RevokeToken { actor: caller.name, name }).await?;
-    node.tokens.reload(&*node.view())?;
+    node.tokens.reload(&*node.engine)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -31,6 +31,11 @@ pub async fn identify(State(node): State<Arc<Node>>, mut request: Request, next:
         let (scheme, secret) = text.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(secret.trim())
     });
+    if secret.is_none()
+        && let Some(problem) = from_elsewhere(&request, &node)
+    {
+        return Refusal::from(problem).into_response();
+    }
     match node.tokens.caller(secret, clock::now()) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -38,6 +43,31 @@ pub async fn identify(State(node): State<Arc<Node>>, mut request: Request, next:
         }
         Err(problem) => Refusal::from(problem).into_response(),
     }
+}
+
+/// Refuses requests without a token that a web page of somebody else has made a browser send.
+///
+/// A server on loopback asks for no token, and any page can make a browser post to it. Browsers
+/// say where such a request comes from (`Origin`, `Sec-Fetch-Site`); and a name that was pointed
+/// at this machine to get around that shows in `Host`.
+fn from_elsewhere(request: &Request, node: &Node) -> Option<Problem> {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let host = header("host").or_else(|| request.uri().host()).unwrap_or("");
+    let refuse = |detail: &str| Some(Problem::new(403, "cross_site", detail));
+    if header("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site") {
+        return refuse("requests from other sites' pages need a token");
+    }
+    if let Some(origin) = header("origin")
+        && origin.split_once("://").is_none_or(|(_, from)| from != host)
+    {
+        return refuse("requests from other sites' pages need a token");
+    }
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let literal = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    if !node.config.insecure && !host.is_empty() && !literal && name != "localhost" {
+        return refuse("without a token, ask for this server by its address or as localhost");
+    }
+    None
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {

@@ -208,7 +208,7 @@ pub async fn put(
             let job = jobs::replace(&node, &caller, &job, spec, says_enabled).await?;
             Ok((StatusCode::OK, job))
         }
-        Err(_) if !by_id => {
+        Err(refusal) if !by_id && refusal.0.status == 404 => {
             fill_key(&mut spec, &name)?;
             let mut checked = convert::definition(spec, clock::now())?;
             caller.need_namespace(namespace_name(&checked.definition))?;

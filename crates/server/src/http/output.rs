@@ -99,7 +99,7 @@ async fn send(
     sender: mpsc::Sender<Bytes>,
 ) -> Result<(), Gone> {
     if follow {
-        wait_for_start(&node, &wanted, &sender).await?;
+        return follow_run(&node, wanted, &sender).await;
     }
     let live = node.worker.as_ref().and_then(|worker| worker.running().get(wanted.run));
     let live = live.filter(|live| wanted.attempt.is_none_or(|attempt| attempt == live.attempt));
@@ -108,40 +108,58 @@ async fn send(
         let attempt = wanted.attempt.unwrap_or(stored.run.attempt);
         return send_stored(&node, &wanted, &stored.run, attempt, &sender).await;
     };
-    if !follow {
-        let captured = live.output.captured();
-        for chunk in &captured.head {
-            send_live(&wanted, Event::Output(chunk.clone()), &sender).await?;
-        }
-        if captured.dropped_bytes > 0 {
-            send_gap(captured.dropped_bytes, &sender).await?;
-        }
-        for chunk in &captured.tail {
-            send_live(&wanted, Event::Output(chunk.clone()), &sender).await?;
-        }
-        return Ok(());
+    let captured = live.output.captured();
+    for chunk in &captured.head {
+        send_live(&wanted, Event::Output(chunk.clone()), &sender).await?;
     }
-    let mut follower = live.output.follow();
-    while let Some(event) = follower.next().await {
-        send_live(&wanted, event, &sender).await?;
+    if captured.dropped_bytes > 0 {
+        send_gap(captured.dropped_bytes, &sender).await?;
+    }
+    for chunk in &captured.tail {
+        send_live(&wanted, Event::Output(chunk.clone()), &sender).await?;
     }
     Ok(())
 }
 
-/// Waits until the attempt is under way here, or the run has ended.
-async fn wait_for_start(
+/// Sends what is printed until the run has ended: of one attempt if one was asked for, else of
+/// the one under way and all that follow.
+async fn follow_run(
     node: &Arc<Node>,
-    wanted: &Wanted,
+    wanted: Wanted,
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<(), Gone> {
+    let mut sent = 0;
     loop {
         if sender.is_closed() {
             return Err(Gone);
         }
-        let stored = read::run(&*node.view(), wanted.run).map_err(|_| Gone)?.ok_or(Gone)?;
-        let later = wanted.attempt.is_some_and(|attempt| attempt < stored.run.attempt);
-        let here = node.worker.as_ref().is_some_and(|w| w.running().get(wanted.run).is_some());
-        if life::is_ended(stored.run.status()) || later || here {
+        let wants = |attempt: u32| match wanted.attempt {
+            Some(only) => attempt == only && sent < only,
+            None => attempt > sent,
+        };
+        let live = node.worker.as_ref().and_then(|worker| worker.running().get(wanted.run));
+        if let Some(live) = live.filter(|live| wants(live.attempt)) {
+            let mut follower = live.output.follow();
+            loop {
+                tokio::select! {
+                    event = follower.next() => match event {
+                        Some(event) => send_live(&wanted, event, sender).await?,
+                        None => break,
+                    },
+                    () = sender.closed() => return Err(Gone),
+                }
+            }
+            sent = live.attempt;
+            continue;
+        }
+        let stored = read::run(&*node.view(), wanted.run).map_err(|_| Gone)?.ok_or(Gone)?.run;
+        let ended = life::is_ended(stored.status());
+        let over = ended || wanted.attempt.is_some_and(|attempt| attempt < stored.attempt);
+        if over {
+            let attempt = wanted.attempt.unwrap_or(stored.attempt);
+            if attempt > sent {
+                send_stored(node, &wanted, &stored, attempt, sender).await?;
+            }
             return Ok(());
         }
         tokio::time::sleep(LOOK_EVERY).await;

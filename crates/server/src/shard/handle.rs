@@ -51,6 +51,8 @@ pub(super) enum Message {
     Wake,
     /// Somebody does or does not listen to notices.
     Listen(bool),
+    /// Answer once everything decided so far has been committed and performed.
+    Barrier(oneshot::Sender<()>),
     /// Stop after what is in the inbox.
     Stop,
 }
@@ -117,6 +119,15 @@ impl ShardHandle {
     /// Says whether somebody listens to notices.
     pub fn listen(&self, on: bool) {
         let _ = self.inbox.send(Message::Listen(on));
+    }
+
+    /// Waits until everything the shard has been asked so far, and everything it was deciding, has
+    /// been committed and performed.
+    pub async fn barrier(&self) {
+        let (sender, answer) = oneshot::channel();
+        if self.inbox.send(Message::Barrier(sender)).is_ok() {
+            let _ = answer.await;
+        }
     }
 
     /// Makes the shard stop after what it has been asked so far.

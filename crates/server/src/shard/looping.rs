@@ -1,5 +1,6 @@
 //! The loop of a shard.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -21,10 +22,12 @@ use crate::work::Dispatch;
 
 /// Entries of the due index a shard holds in memory.
 const AGENDA_ENTRIES_MAX: usize = 32_768;
-/// Inputs dealt with in one turn.
+/// Messages and due entries dealt with in one turn.
 const TURN_INPUTS_MAX: usize = 1_024;
-/// Keys after which a turn takes no more inputs.
+/// Keys after which a turn takes no more inputs. What is left waits for the next turn.
 const TURN_WRITES_MAX: usize = 8_192;
+/// Runs claimed in one turn. A flood of requests does not keep runs from being launched.
+const TURN_CLAIMS_MAX: usize = 4_096;
 /// The longest a shard sleeps. It wakes for work; this only bounds the effect of a clock that was set.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// How often old history is looked for.
@@ -50,6 +53,10 @@ struct Looping {
     agenda: Agenda,
     status: Arc<ShardStatus>,
     inbox: Receiver<Message>,
+    /// Messages that were taken from the inbox and did not fit into the last turn.
+    left_over: VecDeque<Message>,
+    /// Whether runs wait that could have been claimed, had the last turn not been full.
+    more_to_claim: bool,
     pruned: Instant,
     more_to_prune: bool,
     stopping: bool,
@@ -77,6 +84,8 @@ pub fn spawn(memory: Memory, parts: ShardParts) -> std::io::Result<(ShardHandle,
         agenda,
         status,
         inbox,
+        left_over: VecDeque::new(),
+        more_to_claim: false,
         pruned,
         more_to_prune: false,
         stopping: false,
@@ -107,20 +116,23 @@ impl Drop for PanicGuard {
 impl Looping {
     fn run(&mut self) -> Result<(), StoreError> {
         loop {
-            let messages = self.gather();
-            self.turn(messages)?;
-            if self.stopping && self.inbox.is_empty() {
+            self.gather();
+            self.turn()?;
+            if self.stopping && self.inbox.is_empty() && self.left_over.is_empty() {
                 return Ok(());
             }
         }
     }
 
     /// Waits until there is something to do, and takes what has come.
-    fn gather(&mut self) -> Vec<Message> {
-        let mut messages = Vec::new();
+    fn gather(&mut self) {
         let now = clock::now();
         let wake = self.agenda.next_wake();
-        let busy = self.stopping || self.more_to_prune || self.agenda.wants_load(now);
+        let busy = self.stopping
+            || self.more_to_prune
+            || self.more_to_claim
+            || !self.left_over.is_empty()
+            || self.agenda.wants_load(now);
         let mut sleep = clock::until(wake, now, SLEEP_MAX);
         if busy {
             sleep = Duration::ZERO;
@@ -139,18 +151,17 @@ impl Looping {
                 }
             }
         };
-        messages.extend(first);
-        while messages.len() < TURN_INPUTS_MAX {
+        self.left_over.extend(first);
+        while self.left_over.len() < TURN_INPUTS_MAX {
             match self.inbox.try_recv() {
-                Ok(message) => messages.push(message),
+                Ok(message) => self.left_over.push_back(message),
                 Err(_) => break,
             }
         }
-        messages
     }
 
     /// One turn: decide, commit, act.
-    fn turn(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
+    fn turn(&mut self) -> Result<(), StoreError> {
         let now = clock::now();
         let view = self.parts.engine.view();
         if self.agenda.wants_load(now) {
@@ -164,9 +175,12 @@ impl Looping {
             due.first().map_or_else(|| self.agenda.earliest(now), |(entry, _)| entry.time),
         );
         let mut pending: Vec<Pending> = Vec::new();
+        let mut barriers = Vec::new();
         let shard = self.memory.shard;
         let mut turn = Turn::new(&*view, &mut self.memory, now);
-        for message in messages {
+        while turn.size() < TURN_WRITES_MAX
+            && let Some(message) = self.left_over.pop_front()
+        {
             match message {
                 Message::Request(input, answer) => {
                     self.status.requests.fetch_sub(1, Ordering::Relaxed);
@@ -182,6 +196,7 @@ impl Looping {
                 }
                 Message::Wake => self.status.waking.store(false, Ordering::Release),
                 Message::Listen(on) => turn.set_notices(on),
+                Message::Barrier(answer) => barriers.push(answer),
                 Message::Stop => self.stopping = true,
             }
         }
@@ -192,10 +207,8 @@ impl Looping {
             self.pruned = Instant::now();
             self.more_to_prune = decided(turn.decide(Input::Prune))? == Some(Reply::More(true));
         }
-        let granted =
-            if self.stopping { Vec::new() } else { claim(&mut turn, shard, &self.parts.dispatch)? };
+        self.more_to_claim = !self.stopping && claim(&mut turn, shard, &self.parts.dispatch)?;
         let Decided { ops, effects } = turn.finish();
-        debug_assert!(granted.is_empty() || !ops.is_empty());
         if !ops.is_empty() {
             let begun = Instant::now();
             let batch = Batch { shard, term: self.memory.term, ops };
@@ -214,6 +227,9 @@ impl Looping {
         }
         self.act(effects, now);
         self.publish();
+        for barrier in barriers {
+            let _ = barrier.send(());
+        }
         Ok(())
     }
 
@@ -262,28 +278,25 @@ fn decided(outcome: Result<Reply, Halt>) -> Result<Option<Reply>, StoreError> {
 }
 
 /// Claims waiting runs for workers with free slots. What is claimed is committed with the turn.
-fn claim(
-    turn: &mut Turn<'_>,
-    shard: Shard,
-    dispatch: &Dispatch,
-) -> Result<Vec<(Arc<str>, usize)>, StoreError> {
-    let mut granted = Vec::new();
+/// Whether the turn was full before all was claimed that could be.
+fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<bool, StoreError> {
+    let mut budget = TURN_CLAIMS_MAX;
     for (lane, first, count) in turn.heads() {
         let mut left = count;
-        while left > 0 && turn.size() < TURN_WRITES_MAX {
-            let Some((worker, slots)) = dispatch.reserve(shard, &lane, first, left) else {
+        while left > 0 && budget > 0 {
+            let want = left.min(budget);
+            let Some((worker, slots)) = dispatch.reserve(shard, &lane, first, want) else {
                 break;
             };
             let claimed = turn.claim(&lane, &worker, slots)?;
+            budget -= claimed;
+            left -= claimed;
             if claimed < slots {
                 dispatch.give_back(&worker, &lane.work, slots - claimed);
-                granted.push((worker, claimed));
                 break;
             }
-            granted.push((worker, claimed));
-            left -= claimed;
         }
     }
     dispatch.declare(shard, turn.heads());
-    Ok(granted)
+    Ok(budget == 0)
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Assignment, Lane, Turnstile, Work};
+use bellwether_core::turn::{Assignment, Lane, Report, Reported, Turnstile, Work};
 use bellwether_core::waist::Shard;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::shard::ShardHandle;
 
@@ -33,12 +33,13 @@ impl Slots {
 }
 
 /// What a worker is told.
-#[derive(Debug)]
 pub enum Order {
     /// Run these.
     Run(Vec<Assignment>),
     /// Stop this attempt.
     Stop(RunId, u64),
+    /// Answer once all orders before this one have been taken up.
+    Flush(oneshot::Sender<()>),
 }
 
 struct WorkerSeat {
@@ -46,6 +47,18 @@ struct WorkerSeat {
     queues: BTreeSet<String>,
     free: Slots,
     orders: mpsc::UnboundedSender<Order>,
+}
+
+impl WorkerSeat {
+    /// Whether the worker takes runs of a lane at all.
+    fn serves(&self, lane: &Lane) -> bool {
+        let takes = self.queues.is_empty() || self.queues.contains(&lane.queue);
+        takes
+            && match &lane.work {
+                Work::Command | Work::Http => true,
+                Work::Handler(name) => self.free.handlers.contains_key(name),
+            }
+    }
 }
 
 /// The first waiting run of a lane in a shard, and how many wait.
@@ -118,7 +131,7 @@ impl Dispatch {
             })
             .unwrap_or(0);
         for seat in &mut state.workers {
-            if !seat.queues.is_empty() && !seat.queues.contains(&lane.queue) {
+            if !seat.serves(lane) {
                 continue;
             }
             if let Some(free) = seat.free.of(&lane.work) {
@@ -139,15 +152,21 @@ impl Dispatch {
         if heads.is_empty() && state.hungry.is_empty() {
             return;
         }
+        // A lane that nobody serves waits for a worker to join, which wakes all shards.
+        let heads: BTreeMap<Lane, Waiting> = heads
+            .into_iter()
+            .filter(|(lane, _, _)| state.workers.iter().any(|seat| seat.serves(lane)))
+            .map(|(lane, first, count)| (lane, (first, count)))
+            .collect();
         let mut changed = false;
         state.hungry.retain(|lane, shards| {
-            if !heads.iter().any(|(waiting, _, _)| waiting == lane) {
+            if !heads.contains_key(lane) {
                 changed |= shards.remove(&shard).is_some();
             }
             !shards.is_empty()
         });
-        for (lane, first, count) in heads {
-            state.hungry.entry(lane).or_default().insert(shard, (first, count));
+        for (lane, waiting) in heads {
+            state.hungry.entry(lane).or_default().insert(shard, waiting);
         }
         if changed {
             // Somebody may have held back for this shard.
@@ -177,11 +196,40 @@ impl Dispatch {
                 }
             }
         }
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         for (worker, list) in by_worker {
-            if let Some(seat) = state.workers.iter().find(|seat| *seat.name == worker) {
-                let _ = seat.orders.send(Order::Run(list));
+            let seat = state.workers.iter().find(|seat| *seat.name == worker);
+            let order = Order::Run(list);
+            let undelivered = match seat {
+                Some(seat) => seat.orders.send(order).err().map(|failed| failed.0),
+                None => Some(order),
+            };
+            if let Some(Order::Run(list)) = undelivered {
+                // The worker is gone: nothing was started, so nothing is lost.
+                state.workers.retain(|seat| *seat.name != worker);
+                for assignment in list {
+                    let shard = state.shards.get(usize::from(assignment.run.job.shard()));
+                    let what = Reported::HandedBack;
+                    let report = Report { run: assignment.run, token: assignment.token, what };
+                    if let Some(shard) = shard {
+                        shard.report(vec![report]);
+                    }
+                }
             }
+        }
+    }
+
+    /// Waits until the workers have taken up all orders given so far.
+    pub async fn flush(&self) {
+        let mut answers = Vec::new();
+        for seat in &self.state.lock().workers {
+            let (sender, answer) = oneshot::channel();
+            if seat.orders.send(Order::Flush(sender)).is_ok() {
+                answers.push(answer);
+            }
+        }
+        for answer in answers {
+            let _ = answer.await;
         }
     }
 

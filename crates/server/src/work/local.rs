@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether_core::id::RunId;
+use bellwether_core::time::Time;
 use bellwether_core::turn::{Assignment, Ending, Finished, Lane, Report, Reported, Work};
 use bellwether_core::waist::Shard;
 use bellwether_worker::{Control, Executor, LiveOutput, StopReason};
@@ -105,6 +107,9 @@ impl LocalWorker {
             match order {
                 Order::Run(assignments) => self.run(assignments),
                 Order::Stop(run, token) => self.running.stop(run, token, StopReason::Canceled),
+                Order::Flush(answer) => {
+                    let _ = answer.send(());
+                }
             }
         }
     }
@@ -121,8 +126,21 @@ impl LocalWorker {
                     done.entry(assignment.run.job.shard()).or_default().push(nothing(&assignment));
                 }
                 work => {
-                    let worker = self.clone();
-                    self.tasks.spawn(async move { worker.attempt(assignment, work).await });
+                    // Known before it is started, so that a stop right behind it finds it.
+                    let running = RunningAttempt {
+                        attempt: assignment.attempt,
+                        token: assignment.token,
+                        control: Control::new(),
+                        output: LiveOutput::new(self.options.output_limit),
+                    };
+                    self.running.add(assignment.run, running.clone());
+                    let under_way = UnderWay {
+                        worker: self.clone(),
+                        run: assignment.run,
+                        token: assignment.token,
+                        work,
+                    };
+                    self.tasks.spawn(async move { under_way.attempt(assignment, running).await });
                 }
             }
         }
@@ -140,29 +158,32 @@ impl LocalWorker {
             handle.report(reports);
         }
     }
+}
 
-    /// Performs one attempt and reports it.
-    async fn attempt(self: Arc<Self>, assignment: Assignment, work: Work) {
-        let (run, token) = (assignment.run, assignment.token);
-        let shard = run.job.shard();
-        let say = |what: Reported| self.report(shard, vec![Report { run, token, what }]);
-        let Some(attempt) = attempt_of(&assignment, &self.options.instance) else {
-            self.dispatch.give_back(&self.options.name, &work, 1);
-            return say(Reported::HandedBack);
+/// An attempt that holds a slot. Whatever happens to its task, the slot is given back and the
+/// shard is told.
+struct UnderWay {
+    worker: Arc<LocalWorker>,
+    run: RunId,
+    token: u64,
+    work: Work,
+}
+
+impl UnderWay {
+    fn say(&self, what: Reported) {
+        let report = Report { run: self.run, token: self.token, what };
+        self.worker.report(self.run.job.shard(), vec![report]);
+    }
+
+    /// Performs the attempt and reports it.
+    async fn attempt(self, assignment: Assignment, running: RunningAttempt) {
+        let worker = &self.worker;
+        let Some(attempt) = attempt_of(&assignment, &worker.options.instance) else {
+            return self.say(Reported::HandedBack);
         };
-        let control = Control::new();
-        let output = LiveOutput::new(self.options.output_limit);
-        self.running.add(
-            run,
-            RunningAttempt {
-                attempt: assignment.attempt,
-                token,
-                control: control.clone(),
-                output: output.clone(),
-            },
-        );
+        let output = running.output;
         let begun = clock::now();
-        let execution = self.executor.execute(attempt, control, output.clone());
+        let execution = worker.executor.execute(attempt, running.control, output.clone());
         tokio::pin!(execution);
         let mut persisted = Persisted::default();
         let mut started = false;
@@ -172,21 +193,34 @@ impl LocalWorker {
                 Ok(finished) => break finished,
                 Err(_) if !started => {
                     started = true;
-                    say(Reported::Started { at: begun });
+                    self.say(Reported::Started { at: begun });
                 }
                 Err(_) => {
                     if let Some(what) = persisted.more(&output) {
-                        say(what);
+                        self.say(what);
                     }
                 }
             }
         };
-        self.dispatch.give_back(&self.options.name, &work, 1);
-        say(match reported(finished, persisted.bytes, persisted.sequence) {
+        self.say(match reported(finished, persisted.bytes, persisted.sequence) {
             Some(finished) => Reported::Finished(Box::new(finished)),
             None => Reported::HandedBack,
         });
-        self.running.remove(run, token);
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.say(Reported::Finished(Box::new(Finished {
+                how: Ending::Interrupted,
+                reason: "bug".to_owned(),
+                detail: "the worker failed while it ran; how far it got is unknown".to_owned(),
+                ..finished_at(clock::now())
+            })));
+        }
+        self.worker.dispatch.give_back(&self.worker.options.name, &self.work, 1);
+        self.worker.running.remove(self.run, self.token);
     }
 }
 
@@ -212,22 +246,24 @@ impl Persisted {
 
 /// The report of an attempt that does nothing.
 fn nothing(assignment: &Assignment) -> Report {
-    let now = clock::now();
-    Report {
-        run: assignment.run,
-        token: assignment.token,
-        what: Reported::Finished(Box::new(Finished {
-            started: Some(now),
-            finished: now,
-            how: Ending::Succeeded,
-            exit_code: None,
-            signal: None,
-            http_status: 0,
-            reason: String::new(),
-            detail: String::new(),
-            result: None,
-            output: Vec::new(),
-            output_sequence: 0,
-        })),
+    let finished = finished_at(clock::now());
+    let what = Reported::Finished(Box::new(finished));
+    Report { run: assignment.run, token: assignment.token, what }
+}
+
+/// An attempt that was started and succeeded at one instant, with nothing to say.
+fn finished_at(now: Time) -> Finished {
+    Finished {
+        started: Some(now),
+        finished: now,
+        how: Ending::Succeeded,
+        exit_code: None,
+        signal: None,
+        http_status: 0,
+        reason: String::new(),
+        detail: String::new(),
+        result: None,
+        output: Vec::new(),
+        output_sequence: 0,
     }
 }

@@ -90,6 +90,31 @@ async fn beyond_loopback_a_server_wants_tls_or_to_be_told() {
 }
 
 #[tokio::test]
+async fn other_sites_pages_cannot_reach_a_server_without_tokens() {
+    let world = World::new().await;
+    let address = world.server.local_addr();
+    let url = format!("http://{address}/v1/jobs");
+    let port = address.port();
+    let own = format!("http://{address}");
+    for (headers, status) in [
+        (vec![], 201),
+        (vec![("origin", own.as_str())], 201),
+        (vec![("origin", "https://evil.example")], 403),
+        (vec![("origin", "null")], 403),
+        (vec![("sec-fetch-site", "cross-site")], 403),
+        (vec![("host", "rebound.example")], 403),
+    ] {
+        let mut request = crate::world::http_client().post(&url);
+        for (name, value) in &headers {
+            request = request.header(*name, *value);
+        }
+        let body = json!({"schedule": {"delay": "1h"}, "command": "true"}).to_string();
+        let answer = request.body(body).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{headers:?} {port}");
+    }
+}
+
+#[tokio::test]
 async fn tls_is_served_with_the_certificate_given() {
     let dir = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();

@@ -52,6 +52,20 @@ async fn r37_output_is_live_while_running_and_kept_afterwards() {
 }
 
 #[tokio::test]
+async fn r37_following_goes_on_through_retries_until_the_run_has_ended() {
+    let world = World::new().await;
+    let mut spec = now("echo try $BELLWETHER_ATTEMPT; [ $BELLWETHER_ATTEMPT -ge 3 ]");
+    spec["schedule"] = json!({"delay": "300ms"});
+    spec["retry"] = json!({"max": 3, "initial": "200ms"});
+    let job = world.add(spec).await;
+    let id = format!("{}-1", job.info.id.replacen("job_", "run_", 1));
+    let url = format!("http://{}/v1/runs/{id}/output?follow=true", world.server.local_addr());
+    let text = http_client().get(url).send().await.unwrap().text().await.unwrap();
+    assert!(text.ends_with("try 3\n"), "{text}");
+    assert_eq!(world.first_run(&job).await.attempts.len(), 3);
+}
+
+#[tokio::test]
 async fn r44_exit_code_zero_but_failed() {
     let world = World::new().await;
     let mut spec = now("echo all fine; echo ERROR disk full");
