@@ -4,6 +4,8 @@
 //! differently from its fixture is a changed format; see `docs/changing-a-stored-format.md`. New
 //! fixtures are written with `UPDATE_FIXTURES=1 cargo test -p bellwether-core --test records`.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // A test may read its fixtures.
+
 use std::path::PathBuf;
 
 use bellwether_core::record::{

@@ -28,11 +28,15 @@ impl Turn<'_> {
         mut run: Run,
         last: Event,
     ) -> Result<(), StoreError> {
-        let definition = if row.job.is_some() && !self.memory.notices {
+        let waits = run.status() == RunStatus::Queued;
+        let definition = if row.job.is_some() && !self.memory.notices && !waits {
             None // A plain one-off: nothing below needs it.
         } else {
             self.definition_of(id, &row)?
         };
+        if waits && let Some(definition) = &definition {
+            self.memory.ready.remove(definition, Time(run.scheduled_ms), id);
+        }
         run.hold = Hold::None as i32;
         run::record(&mut run, last);
         self.runs.insert(id, None);

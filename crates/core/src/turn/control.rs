@@ -135,6 +135,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn cancel(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
+        let namespace = self.namespace_of(id.job)?;
         if self.peek_open(id)?.is_some() {
             self.cancel_open(id, "asked", &format!("canceled by {actor}"))?;
         } else {
@@ -151,17 +152,31 @@ impl Turn<'_> {
                 _ => self.give_up(id, actor)?,
             }
         }
-        self.note_run(actor, "run.cancel", id);
+        self.note_run(actor, "run.cancel", id, namespace);
         Ok(Reply::Run(id))
     }
 
-    fn note_run(&mut self, actor: &str, action: &str, id: RunId) {
+    fn note_run(&mut self, actor: &str, action: &str, id: RunId, namespace: String) {
         self.note(record::Audit {
             actor: actor.to_owned(),
             action: action.to_owned(),
             subject: id.to_string(),
+            namespace,
             ..Default::default()
         });
+    }
+
+    /// The namespace of a job; empty if the job is gone.
+    fn namespace_of(&self, job: JobId) -> Result<String, StoreError> {
+        let definition = match self.find(job)? {
+            Found::Nothing => return Ok(String::new()),
+            Found::Full(job) => job.definition,
+            Found::Compact(compact) => {
+                let bytes = compact.one_off().map(|job| job.definition.clone());
+                record::decode("definition", bytes.unwrap_or_default())?
+            }
+        };
+        Ok(namespace_name(&definition).to_owned())
     }
 
     /// Whether a run is the one that a one-off job in full form has yet to make.
@@ -328,6 +343,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn retry(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
+        let namespace = self.namespace_of(id.job)?;
         let Some((place, row, mut run)) = self.ended(id)? else {
             return Err(match self.peek_open(id)? {
                 Some(_) => Rejection::conflict("run_open", format!("{id} has not ended yet")),
@@ -366,7 +382,7 @@ impl Turn<'_> {
         if let Some(job) = job {
             self.put_state(&job);
         }
-        self.note_run(actor, "run.retry", id);
+        self.note_run(actor, "run.retry", id, namespace);
         Ok(Reply::Run(id))
     }
 }

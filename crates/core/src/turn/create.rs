@@ -142,7 +142,7 @@ impl Turn<'_> {
 
     fn put_compact(&mut self, id: JobId, at: Time, new: &NewJob) {
         let class = self.class_for(&new.definition);
-        let time = self.not_before_cursor(at.max(self.now));
+        let time = at.max(self.now);
         let job = OneOff {
             definition: record::encode(&new.definition),
             scheduled_ms: at.0,
@@ -205,7 +205,7 @@ impl Turn<'_> {
         job.state.ended = next.is_none();
         if let Some(tick) = next {
             let jitter_ms = schedule.jitter_ms(&identity(&job.definition, job.id), tick);
-            let time = self.not_before_cursor(tick.plus_ms(jitter_ms));
+            let time = tick.plus_ms(jitter_ms);
             job.state.due_ms = Some(time.0);
             let entry = DueKey { time, kind: DueKind::Tick, job: job.id, n: 0 };
             self.plan(entry, Bytes::new());

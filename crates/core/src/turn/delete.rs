@@ -103,7 +103,6 @@ impl Turn<'_> {
     }
 
     fn plan_sweep(&mut self, id: JobId, time: Time) {
-        let time = self.not_before_cursor(time);
         self.plan(DueKey { time, kind: DueKind::Sweep, job: id, n: 0 }, Bytes::new());
     }
 

@@ -144,7 +144,7 @@ impl Turn<'_> {
     pub(super) fn hold_back(&mut self, job: &mut FullJob, suppressed: &Suppressed) {
         job.state.held = true;
         if let Some(until) = suppressed.until {
-            let time = self.not_before_cursor(until);
+            let time = until;
             self.plan(DueKey { time, kind: DueKind::Release, job: job.id, n: 0 }, Bytes::new());
         }
         if suppressed.by_group {

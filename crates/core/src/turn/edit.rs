@@ -13,6 +13,20 @@ use crate::spec;
 use crate::time::Time;
 
 impl Turn<'_> {
+    /// Refuses an edit of a revision that is no longer the job's.
+    pub(super) fn expect_revision(&self, id: JobId, expected: Option<u32>) -> Result<(), Halt> {
+        let now = self.full(id)?.map_or(1, |job| job.row.revision);
+        match expected {
+            Some(expected) if expected != now => Err(Rejection {
+                kind: RejectionKind::Conflict,
+                code: "changed_meanwhile",
+                message: format!("the job was changed meanwhile: it is at revision {now}"),
+            }
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn replace(
         &mut self,
         actor: &str,

@@ -79,7 +79,7 @@ impl Turn<'_> {
         for (key, _) in &held {
             let job = key::read_held(key)?;
             self.store.delete(Family::Order, key.clone());
-            let time = self.not_before_cursor(self.now);
+            let time = self.now;
             self.plan(DueKey { time, kind: DueKind::Release, job, n: 0 }, Bytes::new());
         }
         Ok(held.len())

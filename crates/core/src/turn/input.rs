@@ -52,6 +52,9 @@ pub enum Input {
         hash: Bytes,
         /// Whether it is to be paused or not, if the request says so.
         enabled: Option<bool>,
+        /// The revision that the new definition was made from, if it was made from one: an edit of
+        /// another is refused.
+        expected_revision: Option<u32>,
     },
     /// Delete a job with all that belongs to it.
     Delete {

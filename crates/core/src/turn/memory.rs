@@ -91,6 +91,18 @@ impl Ready {
         self.lanes.entry(Lane::of(definition)).or_default().insert(place);
     }
 
+    /// Takes a run out that no longer waits. It need not be there.
+    pub fn remove(&mut self, definition: &Definition, scheduled: Time, run: RunId) {
+        let place = Turnstile { rank: definition.priority.saturating_neg(), scheduled, run };
+        let lane = Lane::of(definition);
+        if let Some(waiting) = self.lanes.get_mut(&lane) {
+            waiting.remove(&place);
+            if waiting.is_empty() {
+                self.lanes.remove(&lane);
+            }
+        }
+    }
+
     /// Takes the first run of a lane.
     pub fn pop(&mut self, lane: &Lane) -> Option<RunId> {
         let waiting = self.lanes.get_mut(lane)?;
@@ -227,8 +239,8 @@ impl Memory {
     /// batch if it has moved by a second or more.
     ///
     /// To be called before a turn begins, with the effects of all turns before it in the agenda
-    /// that `earliest` comes from: what is planned afterwards is never earlier than the cursor,
-    /// what was planned before may be.
+    /// that `earliest` comes from: what is planned afterwards lowers the cursor if need be, what
+    /// was planned before does not.
     pub fn advance_cursor(&mut self, earliest: Time) {
         if earliest.since_ms(Time(self.row.due_from_ms)) >= CURSOR_STEP_MS {
             self.row.due_from_ms = earliest.0;

@@ -98,7 +98,8 @@ impl<'a> Turn<'a> {
                 self.reserve_key(&namespace, &key, job, replace)
             }
             Input::FreeKey { namespace, key, job } => self.free_key(&namespace, &key, job),
-            Input::Replace { actor, job, definition, hash, enabled } => {
+            Input::Replace { actor, job, definition, hash, enabled, expected_revision } => {
+                self.expect_revision(job, expected_revision)?;
                 self.replace(&actor, job, *definition, hash, enabled)
             }
             Input::Delete { actor, job } => self.delete(&actor, job),
@@ -165,8 +166,13 @@ impl<'a> Turn<'a> {
         Decided { ops: self.store.into_ops(), effects: self.effects }
     }
 
-    /// Adds an entry to the due index.
+    /// Adds an entry to the due index. One before the cursor from which the index is read lowers
+    /// the cursor, in the same batch: the clock may have been ahead when it was stored.
     fn plan(&mut self, entry: DueKey, value: Bytes) {
+        if entry.time.0 < self.memory.row.due_from_ms {
+            self.memory.row.due_from_ms = entry.time.0;
+            self.memory.row_changed = true;
+        }
         self.store.put(Family::Due, entry.key(self.memory.shard), value.clone());
         self.effects.push(Effect::Plan(entry, value));
     }
@@ -175,12 +181,6 @@ impl<'a> Turn<'a> {
     fn unplan(&mut self, entry: DueKey) {
         self.store.delete(Family::Due, entry.key(self.memory.shard));
         self.effects.push(Effect::Unplan(entry));
-    }
-
-    /// The earliest time a new entry of the due index may have. Nothing is ever added before the
-    /// cursor from which the index is read, so that reading on from it finds everything.
-    fn not_before_cursor(&self, time: Time) -> Time {
-        time.max(Time(self.memory.row.due_from_ms))
     }
 
     fn read<M: prost::Message + Default>(

@@ -43,7 +43,6 @@ impl Turn<'_> {
                 job.state = state_of(&run);
                 self.put_promoted(&job, &run);
                 let time = place.time.plus_ms(class_age_ms(place.class)).max(self.now);
-                let time = self.not_before_cursor(time);
                 self.plan(DueKey { time, kind: DueKind::Sweep, job: id, n: 0 }, Bytes::new());
                 let row = RunRow { run: Some(run), job: None };
                 self.store.put(Family::History, place.history(), record::encode(&row));

@@ -132,7 +132,7 @@ impl Turn<'_> {
             return self.close(id, row, run, of_kind(last, EventKind::Failed));
         };
         let delay_ms = backoff::delay_ms(&retry, id, run.failures + 1);
-        let time = self.not_before_cursor(self.now.plus_ms(delay_ms));
+        let time = self.now.plus_ms(delay_ms);
         let last = Event { next_ms: time.0, ..of_kind(last, EventKind::Retrying) };
         run::record(&mut run, last);
         self.memory.tally.retried += 1;

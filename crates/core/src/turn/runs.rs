@@ -88,7 +88,6 @@ impl Turn<'_> {
     pub(super) fn open_up(&mut self, id: RunId, definition: &Definition, row: RunRow, made: Run) {
         if definition.expires_after_ms > 0 {
             let time = Time(made.scheduled_ms).plus_ms(definition.expires_after_ms);
-            let time = self.not_before_cursor(time);
             self.plan(DueKey { time, kind: DueKind::Expire, job: id.job, n: id.n }, Bytes::new());
         }
         if made.hold() == Hold::None {

@@ -16,30 +16,31 @@ impl Turn<'_> {
             .into());
         }
         self.store.put(Family::Meta, key, record::encode(&token));
-        self.note_token(actor, "token.create", &token.name, &token.role);
+        self.note_token(actor, "token.create", &token, &token.role);
         Ok(Reply::Done)
     }
 
     pub(super) fn revoke_token(&mut self, actor: &str, name: &str) -> Result<Reply, Halt> {
         let key = key::token(self.memory.shard, name);
-        if self.store.get(Family::Meta, &key)?.is_none() {
+        let Some(token) = self.read::<TokenRow>(Family::Meta, &key)? else {
             return Err(Rejection {
                 kind: RejectionKind::NotFound,
                 code: "token_not_found",
                 message: format!("there is no token named '{name}'"),
             }
             .into());
-        }
+        };
         self.store.delete(Family::Meta, key);
-        self.note_token(actor, "token.revoke", name, "");
+        self.note_token(actor, "token.revoke", &token, "");
         Ok(Reply::Done)
     }
 
-    fn note_token(&mut self, actor: &str, action: &str, name: &str, role: &str) {
+    fn note_token(&mut self, actor: &str, action: &str, token: &TokenRow, role: &str) {
         self.note(Audit {
             actor: actor.to_owned(),
             action: action.to_owned(),
-            subject: name.to_owned(),
+            subject: token.name.clone(),
+            namespace: token.namespace.clone(),
             detail: role.to_owned(),
             ..Audit::default()
         });

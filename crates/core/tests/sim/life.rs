@@ -272,7 +272,14 @@ impl Life {
         let enabled = [None, Some(true), Some(false)][self.pick.below(3) as usize];
         let hash = by.hash();
         let definition = Box::new(by.0);
-        Input::Replace { actor: ANA.to_owned(), job, definition, hash, enabled }
+        Input::Replace {
+            actor: ANA.to_owned(),
+            job,
+            definition,
+            hash,
+            enabled,
+            expected_revision: None,
+        }
     }
 
     /// Something that a worker does or says.

@@ -19,7 +19,7 @@
 //! |---|---|
 //! | attempts handed over before the commit | R64: started twice under at-most-once |
 //! | a report's fencing token not looked at | a run is started while it runs |
-//! | due entries not kept from lying behind the cursor | an entry is behind the cursor |
+//! | the cursor not lowered for an entry behind it | an entry is behind the cursor |
 //! | an entry of the past known by the present, not by its time | it is before the earliest known |
 //! | an unknown outcome tried again under at-most-once | R64 |
 //! | the next tick computed from just before the last | R5: the next tick, R71: the ledger |

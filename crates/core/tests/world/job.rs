@@ -272,6 +272,7 @@ impl World {
             definition: Box::new(by.0.clone()),
             hash: by.hash(),
             enabled,
+            expected_revision: None,
         });
         self.settle();
         reply

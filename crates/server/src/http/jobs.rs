@@ -208,12 +208,24 @@ pub async fn patch(
     JsonBody(patch): JsonBody<serde_json::Value>,
 ) -> Answer<Json<Job>> {
     caller.need(Role::Editor)?;
-    let job = find(&node, &caller, &name, params.namespace.as_deref())?;
-    let enabled = job.state.paused.is_none();
     let says_enabled = patch.get("enabled").is_some();
-    let spec = convert::patched(&job.definition, enabled, patch)?;
-    replace(&node, &caller, &job, spec, says_enabled).await
+    let mut tries = 0;
+    loop {
+        let job = find(&node, &caller, &name, params.namespace.as_deref())?;
+        let enabled = job.state.paused.is_none();
+        let spec = convert::patched(&job.definition, enabled, patch.clone())?;
+        let made_from = Some(job.revision);
+        tries += 1;
+        match replace(&node, &caller, &job, spec, says_enabled, made_from).await {
+            // Somebody else was faster: what they changed stays changed.
+            Err(refusal) if refusal.0.code == "changed_meanwhile" && tries < PATCH_TRIES => {}
+            answer => return answer,
+        }
+    }
 }
+
+/// How often a patch is applied anew because the job was changed meanwhile.
+const PATCH_TRIES: u32 = 5;
 
 /// Gives a job a new definition.
 pub async fn replace(
@@ -222,6 +234,7 @@ pub async fn replace(
     job: &StoredJob,
     mut spec: JobSpec,
     says_enabled: bool,
+    expected_revision: Option<u32>,
 ) -> Answer<Json<Job>> {
     convert::unmask(&mut spec, &job.definition)?;
     let checked = convert::definition(spec, clock::now())?;
@@ -232,6 +245,7 @@ pub async fn replace(
         definition: Box::new(checked.definition),
         hash: checked.hash,
         enabled,
+        expected_revision,
     };
     node.ask(job.id, input).await?;
     let now = read::job(&*node.view(), job.id)?.ok_or_else(|| no_job(&job.id.to_string()))?;

@@ -205,7 +205,7 @@ pub async fn put(
                 spec.namespace = Some(namespace_name(&job.definition).to_owned());
             }
             let says_enabled = spec.enabled.is_some();
-            let job = jobs::replace(&node, &caller, &job, spec, says_enabled).await?;
+            let job = jobs::replace(&node, &caller, &job, spec, says_enabled, None).await?;
             Ok((StatusCode::OK, job))
         }
         Err(refusal) if !by_id && refusal.0.status == 404 => {

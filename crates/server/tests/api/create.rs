@@ -153,6 +153,21 @@ async fn editing_changes_the_schedule_and_keeps_the_rest() {
 }
 
 #[tokio::test]
+async fn patches_of_different_fields_at_once_all_take_effect() {
+    let world = World::new().await;
+    let job = world.add(json!({"key": "p", "schedule": "@yearly", "command": "true"})).await;
+    let patches = (0..4).map(|n| {
+        let patch = json!({"labels": {format!("l{n}"): "x"}});
+        let client = world.client.clone();
+        async move { client.patch_job("p", &patch).await.unwrap() }
+    });
+    futures::future::join_all(patches).await;
+    let read = world.client.job(&job.info.id).await.unwrap();
+    assert_eq!(read.spec.labels.len(), 4, "{:?}", read.spec.labels);
+    assert_eq!(read.info.revision, 5);
+}
+
+#[tokio::test]
 async fn r32_a_disabled_job_never_launches() {
     let world = World::new().await;
     let off = world.add(json!({"schedule": "every 1s", "command": "true", "enabled": false})).await;
