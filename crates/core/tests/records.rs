@@ -217,7 +217,6 @@ fn states_of_version_1_are_readable() {
             ticks: 8,
             deleted: true,
             failures: 9,
-            ..JobState::default()
         },
     );
     check(
@@ -237,7 +236,7 @@ fn states_of_version_1_are_readable() {
     check("key-row", &KeyRow { job: u64::MAX, reserved_ms: 1 });
     check("group-row", &GroupRow { paused: Some(mark.clone()), maintenance: Some(mark) });
     let classes = [(168, 1), (720, 2)].into();
-    check("shard-row", &ShardRow { last_id: 7, due_from_ms: 8, classes, ..ShardRow::default() });
+    check("shard-row", &ShardRow { last_id: 7, due_from_ms: 8, classes });
     let store = StoreRow { id: "ab".into(), shards: 16, created_ms: 1 };
     check("store-row", &store);
     check(
