@@ -200,8 +200,6 @@ pub enum RunCursor {
     Open(RunId),
     /// Among the ended ones, filed before this.
     Ended(Time, RunId),
-    /// At the start of the ended ones.
-    AllEnded,
 }
 
 const OPEN: [RunStatus; 4] =

@@ -113,7 +113,6 @@ fn write_cursor(cursor: RunCursor) -> String {
     match cursor {
         RunCursor::Open(run) => format!("open.{run}"),
         RunCursor::Ended(time, run) => format!("ended.{}.{run}", time.0),
-        RunCursor::AllEnded => "ended".to_owned(),
     }
 }
 
@@ -125,7 +124,6 @@ fn read_cursor(text: &str) -> Answer<RunCursor> {
             (Ok(time), Ok(run)) => Some(RunCursor::Ended(Time(time), run)),
             _ => None,
         },
-        (Some("ended"), None, None) => Some(RunCursor::AllEnded),
         _ => None,
     };
     cursor.ok_or_else(bad_cursor)
