@@ -91,3 +91,37 @@ fn every_requirement_has_a_test_with_its_number() {
     let missing: Vec<_> = wanted.into_iter().filter(|number| !named.contains(number)).collect();
     assert!(missing.is_empty(), "no test is named for R{missing:?}");
 }
+
+/// Codes are part of the interface: whoever meets one can look it up, and none is left behind.
+#[test]
+fn every_error_code_is_in_the_manual_and_the_other_way_round() {
+    let manual = std::fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let anchors = manual.split("<a id=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let explained: BTreeSet<String> = anchors.map(str::to_owned).collect();
+    let is_code = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let mut used = BTreeSet::new();
+    let mut mentioned = BTreeSet::new();
+    for path in sources().iter().filter(|path| !path.to_string_lossy().contains("/tests")) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let parts: Vec<&str> = text.split('"').collect();
+        for pair in parts.windows(2) {
+            let (before, word) = (pair[0].trim_end(), pair[1]);
+            if word.is_empty() || !is_code(word) {
+                continue;
+            }
+            mentioned.insert(word.to_owned());
+            let made = ["ScheduleError::new(", "invalid(", "conflict(", "bad(", "code:"];
+            let numbered = before.rsplit_once("Problem::new(").is_some_and(|(_, rest)| {
+                rest.len() <= 5 && rest.trim_end_matches(',').parse::<u16>().is_ok()
+            });
+            if numbered || made.iter().any(|end| before.ends_with(end)) {
+                used.insert(word.to_owned());
+            }
+        }
+    }
+    let missing: Vec<_> = used.difference(&explained).collect();
+    assert!(missing.is_empty(), "docs/errors.md does not explain {missing:?}");
+    let stale: Vec<_> = explained.difference(&mentioned).collect();
+    assert!(stale.is_empty(), "docs/errors.md explains {stale:?}, which nothing says");
+    assert!(used.len() > 40, "the search for codes finds too little: {used:?}");
+}

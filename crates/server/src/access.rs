@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bellwether_api::{Problem, Role};
+use bellwether_api::{JobSpec, Problem, Role};
 use bellwether_core::read;
 use bellwether_core::record::TokenRow;
 use bellwether_core::time::Time;
@@ -59,6 +59,15 @@ impl Caller {
         self.namespace.as_deref().is_none_or(|own| own == namespace)
     }
 
+    /// A job without a namespace goes to the one that the token is good for.
+    #[must_use]
+    pub fn at_home(&self, mut spec: JobSpec) -> JobSpec {
+        if spec.namespace.is_none() {
+            spec.namespace.clone_from(&self.namespace);
+        }
+        spec
+    }
+
     /// Refuses another namespace than the token's.
     ///
     /// # Errors
@@ -101,12 +110,6 @@ impl Tokens {
         let rows = read::tokens(&*engine.view(), 0)?;
         *by_hash = rows.into_iter().map(|row| (row.hash.clone(), row)).collect();
         Ok(())
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.by_hash.read().is_empty()
     }
 
     /// Who has this secret.

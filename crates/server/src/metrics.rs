@@ -15,9 +15,9 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::shard::ShardHandle;
 
 /// From when a run was due to when it was handed over, in seconds.
-const LAG_BUCKETS: [f64; 18] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
-    300.0, 1_800.0, 3_600.0,
+const LAG_BUCKETS: [f64; 22] = [
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0,
+    20.0, 60.0, 300.0, 900.0, 1_800.0, 3_600.0,
 ];
 const COMMIT_BUCKETS: [f64; 13] =
     [0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];

@@ -1,6 +1,5 @@
 //! Starting and stopping a server.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -10,12 +9,13 @@ use anyhow::{Context, bail};
 use bellwether_api::Role;
 use bellwether_core::id::RunId;
 use bellwether_core::key;
-use bellwether_core::record::{self, RunRow, StoreRow, TokenRow};
+use bellwether_core::read;
+use bellwether_core::record::{self, StoreRow, TokenRow};
 use bellwether_core::run;
 use bellwether_core::turn::Memory;
 use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
-use bellwether_worker::{Executor, ExecutorOptions, kill_orphans};
+use bellwether_worker::{Executor, ExecutorOptions, Orphan, kill_orphans};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -63,16 +63,11 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         let config = config.clone();
         tokio::task::spawn_blocking(move || open(&config)).await??
     };
-    let Opened { engine, store, mut memories } = opened;
-    end_orphans(&engine, &store, &memories).await?;
+    let Opened { engine, store, memories } = opened;
+    end_orphans(&engine, &store).await?;
     let recovering = engine.clone();
-    let memories = tokio::task::spawn_blocking(move || {
-        for memory in &mut memories {
-            shard::recover(&*recovering, memory)?;
-        }
-        Ok::<_, StoreError>(memories)
-    })
-    .await??;
+    let memories =
+        tokio::task::spawn_blocking(move || shard::recover_all(&*recovering, memories)).await??;
 
     let dispatch = Arc::new(Dispatch::default());
     let metrics = Arc::new(Metrics::default());
@@ -184,38 +179,28 @@ fn store_row(engine: &dyn Engine, first: &Memory, config: &Config) -> anyhow::Re
 
 /// Ends processes that an earlier server of this store left behind when it was killed, so that a
 /// run that is resolved or started again cannot overlap with its old self.
-async fn end_orphans(
-    engine: &Arc<dyn Engine>,
-    store: &StoreRow,
-    memories: &[Memory],
-) -> anyhow::Result<()> {
+async fn end_orphans(engine: &Arc<dyn Engine>, store: &StoreRow) -> anyhow::Result<()> {
     let view = engine.view();
-    let mut open = BTreeSet::new();
-    for memory in memories {
-        let (from, to) = key::shard_range(memory.shard);
-        for row in view.scan(Family::Active, &from, &to) {
-            let (key, value) = row?;
-            let row: RunRow = record::decode("active", value)?;
-            if row.run.is_some_and(|run| run::is_with_worker(run.status())) {
-                let (job, n) = key::read_run(&key)?;
-                open.insert(RunId { job, n: n.unwrap_or(1) }.to_string());
-            }
-        }
+    let failed = parking_lot::Mutex::new(None);
+    let was_under_way = |run: &str| {
+        let Ok(id) = run.parse::<RunId>() else { return false };
+        read::run(&*view, id).map_or_else(
+            |error| {
+                failed.lock().get_or_insert(error);
+                false
+            },
+            |found| found.is_some_and(|found| run::is_with_worker(found.run.status())),
+        )
+    };
+    let orphans = kill_orphans(&store.id, ORPHAN_GRACE, was_under_way).await;
+    if let Some(error) = failed.into_inner() {
+        return Err(error.into());
     }
-    if open.is_empty() {
-        return Ok(());
-    }
-    tracing::info!(runs = open.len(), "runs were under way when the server last stopped");
-    let orphans = kill_orphans(&store.id, ORPHAN_GRACE, |run| open.contains(run)).await;
-    for orphan in orphans {
-        if orphan.gone {
-            tracing::warn!(pid = orphan.pid, run = orphan.run_id, "ended a process left behind");
+    for Orphan { pid, run_id, gone, .. } in orphans {
+        if gone {
+            tracing::warn!(pid, run = run_id, "ended a process left behind");
         } else {
-            tracing::error!(
-                pid = orphan.pid,
-                run = orphan.run_id,
-                "cannot end a process left behind"
-            );
+            tracing::error!(pid, run = run_id, "cannot end a process left behind");
         }
     }
     Ok(())
@@ -257,14 +242,18 @@ fn host_name() -> String {
         .unwrap_or_else(|| "local".to_owned())
 }
 
-/// A server that wants tokens and has none makes one, which is shown this once.
+/// A server that wants tokens and has none that may make others makes one, which is shown this
+/// once. So whoever may start the server can get in again when all such tokens have expired.
 async fn first_admin_token(node: &Arc<Node>) -> anyhow::Result<Option<String>> {
-    if !node.tokens.required || !node.tokens.is_empty() {
+    let tokens = read::tokens(&*node.view(), 0)?;
+    if !node.tokens.required || tokens.iter().any(|token| token.is_admin(clock::now())) {
         return Ok(None);
     }
     let secret = access::new_secret()?;
+    let is_free = |name: &String| tokens.iter().all(|token| token.name != *name);
+    let numbered = (2..).map(|n| format!("admin-{n}"));
     let token = TokenRow {
-        name: "admin".to_owned(),
+        name: std::iter::once("admin".to_owned()).chain(numbered).find(is_free).unwrap_or_default(),
         hash: access::hash(&secret),
         role: Role::Admin.name().to_owned(),
         namespace: String::new(),

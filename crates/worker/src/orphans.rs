@@ -44,7 +44,6 @@ pub async fn kill_orphans(
     for (id, mark) in ended.found {
         let Some(mark) = mark else { continue };
         let gone = !ended.survivors.contains(&id);
-        tracing::warn!(pid = id.pid, run = mark.run_id, gone, "ended a process left over");
         let attempt = mark.attempt.parse().unwrap_or(0);
         orphans.insert(id.pid, Orphan { pid: id.pid, run_id: mark.run_id, attempt, gone });
     }

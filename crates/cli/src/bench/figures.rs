@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// A stable name.
-    pub name: &'static str,
+    pub name: String,
     /// What it is, for people.
     pub what: String,
     /// The figure.
@@ -27,13 +27,13 @@ impl Figures {
     /// Adds a figure, and shows it at once: a run is long.
     pub fn add(
         &mut self,
-        name: &'static str,
+        name: impl Into<String>,
         what: impl Into<String>,
         value: f64,
         unit: &'static str,
         target: Option<&'static str>,
     ) {
-        let figure = Figure { name, what: what.into(), value, unit, target };
+        let figure = Figure { name: name.into(), what: what.into(), value, unit, target };
         eprintln!("{}", super::report::line(&figure));
         self.all.push(figure);
     }
@@ -49,10 +49,7 @@ impl Figures {
     pub fn json(&self) -> Value {
         let mut map = Map::new();
         for figure in &self.all {
-            map.insert(
-                figure.name.to_owned(),
-                json!({ "value": figure.value, "unit": figure.unit }),
-            );
+            map.insert(figure.name.clone(), json!({ "value": figure.value, "unit": figure.unit }));
         }
         Value::Object(map)
     }

@@ -15,6 +15,8 @@ const LAUNCHES: &str = "bellwether_launches_total";
 const SUCCEEDED: &str = "bellwether_runs_succeeded_total";
 /// Connections that create jobs in batches.
 const CLIENTS: u64 = 4;
+/// Jobs made for each second of sustained launches.
+const BACKLOG_PER_SECOND: u64 = 80_000;
 /// Far enough ahead that nothing of it is launched while measuring.
 const FAR_MS: u64 = 2 * DAY_MS;
 /// The stored jobs are spread over this time.
@@ -37,9 +39,7 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
     let far = Due::Spread(load::now().plus_ms(FAR_MS), SPREAD_MS);
     load::create(&server.url, args.few_jobs, CLIENTS, far).await?;
     if wants("cost") {
-        let what = format!("CPU per launch, {} jobs stored", args.few_jobs);
-        let cost = cost(&server).await?;
-        figures.add("cost_few", what, cost, "µs", None);
+        cost(&mut figures, &server, args.few_jobs, "few").await?;
     }
     let more = args.jobs.saturating_sub(args.few_jobs);
     let took = load::create(&server.url, more, CLIENTS, far).await?;
@@ -61,11 +61,13 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
         Some("≤ 600"),
     );
     if wants("cost") {
-        let cost = cost(&server).await?;
-        let what = format!("CPU per launch, {} jobs stored", args.jobs);
-        figures.add("cost_many", what, cost, "µs", None);
-        if let Some(few) = figures.get("cost_few") {
-            figures.add("cost_ratio", "the same, many against few", cost / few, "×", Some("≤ 1.3"));
+        cost(&mut figures, &server, args.jobs, "many").await?;
+        for (load, words) in [("slow", "at 3,000/s"), ("full", "at full rate")] {
+            let of = |size: &str| figures.get(&format!("cost_{load}_{size}"));
+            if let (Some(few), Some(many)) = (of("few"), of("many")) {
+                let what = format!("processor time per launch {words}, many against few");
+                figures.add(format!("cost_{load}_ratio"), what, many / few, "×", Some("≤ 1.3"));
+            }
         }
     }
     server.kill()?;
@@ -146,23 +148,41 @@ async fn settle(server: &Server) -> anyhow::Result<()> {
     }
 }
 
-/// Processor time per launch at a steady rate far below the limit, creation not counted.
-async fn cost(server: &Server) -> anyhow::Result<f64> {
-    const COUNT: u64 = 60_000;
+/// Processor time per launch with so many jobs stored: at a steady rate far below the limit, and
+/// as fast as it goes.
+async fn cost(
+    figures: &mut Figures,
+    server: &Server,
+    stored: u64,
+    size: &str,
+) -> anyhow::Result<()> {
+    for (load, count, spread_ms) in [("slow", 60_000, 20_000), ("full", 400_000, 0)] {
+        let cost = cost_of(server, count, spread_ms).await?;
+        let words = if spread_ms > 0 { "at 3,000/s" } else { "at full rate" };
+        let what = format!("processor time per launch {words}, {stored} jobs stored");
+        figures.add(format!("cost_{load}_{size}"), what, cost, "µs", None);
+    }
+    Ok(())
+}
+
+/// Creation is not counted; what the store has to tidy up afterwards is.
+async fn cost_of(server: &Server, count: u64, spread_ms: u64) -> anyhow::Result<f64> {
     let before = server.metric(SUCCEEDED).await?;
-    let start = load::now().plus_ms(6_000);
-    load::create(&server.url, COUNT, CLIENTS, Due::Spread(start, 20_000)).await?;
+    let start = load::now().plus_ms(4_000 + count / 30);
+    let due = if spread_ms > 0 { Due::Spread(start, spread_ms) } else { Due::At(start) };
+    load::create(&server.url, count, CLIENTS, due).await?;
     let wait = start.since_ms(load::now());
     tokio::time::sleep(Duration::from_millis(wait)).await;
     let cpu = server.cpu()?;
-    server.wait_for(SUCCEEDED, before + COUNT as f64, Duration::from_secs(120)).await?;
+    server.wait_for(SUCCEEDED, before + count as f64, Duration::from_secs(120)).await?;
     settle(server).await?;
-    Ok((server.cpu()? - cpu).as_micros() as f64 / COUNT as f64)
+    Ok((server.cpu()? - cpu).as_micros() as f64 / count as f64)
 }
 
 /// As many launches as the server makes when there is always more to launch.
 async fn sustain(figures: &mut Figures, server: &Server, args: &BenchArgs) -> anyhow::Result<()> {
-    let backlog = args.seconds * 50_000;
+    // More than can be launched in that time.
+    let backlog = args.seconds * BACKLOG_PER_SECOND;
     let at_first = server.metric(SUCCEEDED).await?;
     let rate = figures.get("batch_creates").unwrap_or(40_000.0);
     // All are due at one instant, late enough that they can be created before it.

@@ -1,7 +1,8 @@
 //! How keys are laid out: every key of every family, built and read here only.
 //!
 //! Numbers are big-endian so that keys sort as their parts do; every key starts with the shard.
-//! Texts of variable length carry their length in front, so that one is never a prefix of another.
+//! Texts of variable length end with a mark, so that one is never a prefix of another and they sort
+//! as texts do.
 //!
 //! ```text
 //! meta     shard 'term' | 'shard' | 'store' | 'group' ns group | 'token' name
@@ -36,6 +37,11 @@ use crate::waist::{Shard, StoreError};
 
 pub use due::{DueKey, DueKind, due_range};
 pub use place::{Place, class_range, read_output};
+
+/// Follows a zero byte that ends a text.
+const TEXT_END: u8 = 1;
+/// Follows a zero byte that is part of a text.
+const TEXT_ZERO: u8 = 0xFF;
 
 /// Builds one key.
 #[derive(Clone, Debug)]
@@ -77,9 +83,13 @@ impl Key {
     }
 
     fn text(mut self, text: &str) -> Key {
-        let len = u16::try_from(text.len()).unwrap_or(u16::MAX);
-        self.0.extend_from_slice(&len.to_be_bytes());
-        self.0.extend_from_slice(&text.as_bytes()[..usize::from(len)]);
+        for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
+            self.0.extend_from_slice(part);
+            if part.last() == Some(&0) {
+                self.0.push(TEXT_ZERO);
+            }
+        }
+        self.0.extend_from_slice(&[0, TEXT_END]);
         self
     }
 
@@ -168,10 +178,17 @@ pub fn group(shard: Shard, namespace: &str, group: &str) -> Bytes {
     Key::of(shard).raw(b"group").text(namespace).text(group).done()
 }
 
-/// All groups with switches.
+/// All groups with switches, or those of one namespace.
 #[must_use]
-pub fn groups(shard: Shard) -> (Bytes, Bytes) {
-    Key::of(shard).raw(b"group").range()
+pub fn groups(shard: Shard, namespace: Option<&str>) -> (Bytes, Bytes) {
+    let start = Key::of(shard).raw(b"group");
+    namespace.map_or_else(|| start.clone().range(), |name| start.clone().text(name).range())
+}
+
+/// The first key after a group's switches.
+#[must_use]
+pub fn after_group(shard: Shard, namespace: &str, group: &str) -> Bytes {
+    Key::of(shard).raw(b"group").text(namespace).text(group).after()
 }
 
 /// Takes the key of a group's switches apart: namespace and group.
@@ -179,20 +196,26 @@ pub fn groups(shard: Shard) -> (Bytes, Bytes) {
 /// # Errors
 /// If it is none.
 pub fn read_group(key: &[u8]) -> Result<(String, String), StoreError> {
-    let rest = key.get(7..).unwrap_or_default();
-    let (namespace, rest) = read_text(rest)?;
+    let (namespace, rest) = read_text(key.get(7..).unwrap_or_default())?;
     let (group, _) = read_text(rest)?;
     Ok((namespace, group))
 }
 
 fn read_text(bytes: &[u8]) -> Result<(String, &[u8]), StoreError> {
-    let mut reader = Reader(bytes);
-    let len = usize::from(reader.u16()?);
-    if reader.0.len() < len {
-        return Err(StoreError::Corrupt("a key is too short".to_owned()));
+    let mut text = Vec::new();
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| *byte == 0) {
+        text.extend_from_slice(&rest[..at]);
+        match rest.get(at + 1) {
+            Some(&TEXT_END) => {
+                return Ok((String::from_utf8_lossy(&text).into_owned(), &rest[at + 2..]));
+            }
+            Some(&TEXT_ZERO) => text.push(0),
+            _ => break,
+        }
+        rest = &rest[at + 2..];
     }
-    let (text, rest) = reader.0.split_at(len);
-    Ok((String::from_utf8_lossy(text).into_owned(), rest))
+    Err(StoreError::Corrupt("a text in a key has no end".to_owned()))
 }
 
 /// A token's record.
@@ -341,10 +364,11 @@ pub fn tagged(
     (from, before.map_or(to, |id| start.id(id).done()))
 }
 
-/// All tags of a kind.
+/// All tags of a kind, or those of one namespace.
 #[must_use]
-pub fn tags(shard: Shard, kind: TagKind) -> (Bytes, Bytes) {
-    Key::of(shard).byte(kind as u8).range()
+pub fn tags(shard: Shard, kind: TagKind, namespace: Option<&str>) -> (Bytes, Bytes) {
+    let start = Key::of(shard).byte(kind as u8);
+    namespace.map_or_else(|| start.clone().range(), |name| start.clone().text(name).range())
 }
 
 /// Takes a tag's key apart: namespace, value, job.

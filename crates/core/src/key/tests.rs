@@ -9,6 +9,10 @@ fn keys_sort_as_their_parts_do() {
     assert!(due(-1) < due(0) && due(0) < due(1) && due(255) < due(256));
     let order = |key: &str, ms| order(3, "a", key, Time(ms), RunId { job: id, n: 1 });
     assert!(order("x", 9) < order("xy", 1), "texts are never prefixes of one another");
+    let texts = ["", "\0", "\0\u{1}", "\0\u{ff}", "a", "a\0", "a\0b", "a-b", "a/b", "ab", "b"];
+    let mut sorted = texts.map(|text| group(3, text, "x"));
+    sorted.sort();
+    assert_eq!(sorted, texts.map(|text| group(3, text, "x")), "texts sort as texts");
 }
 
 #[test]
@@ -33,6 +37,12 @@ fn keys_read_back() {
     assert_eq!(read_held(&held("ns", "g", job)).unwrap(), job);
     assert_eq!(read_group(&group(7, "ns", "g")).unwrap(), ("ns".into(), "g".into()));
     assert_eq!(read_caller_key(&caller_key(7, "ns", "k")).unwrap(), ("ns".into(), "k".into()));
+    for text in ["", "\0", "a\0\u{1}b", "ü\0"] {
+        let (namespace, name) = read_group(&group(7, text, text)).unwrap();
+        assert_eq!((&*namespace, &*name), (text, text));
+    }
+    let unfinished = group(7, "ns", "g");
+    assert!(read_group(&unfinished[..unfinished.len() - 1]).is_err());
     assert!(DueKey::read(b"short").is_err());
 }
 

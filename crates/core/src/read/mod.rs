@@ -4,12 +4,14 @@
 //! whichever of its two forms it is stored. Lists do a bounded amount of work per page: a page may
 //! come back with fewer rows than asked for, and a place to go on from.
 
+mod groups;
 mod jobs;
 mod ledger;
 mod lists;
 mod runs;
 mod why;
 
+pub use groups::*;
 pub use jobs::*;
 pub use ledger::*;
 pub use lists::*;

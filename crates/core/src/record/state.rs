@@ -6,6 +6,7 @@ use bytes::Bytes;
 use prost::{Enumeration, Message};
 
 use super::run::Run;
+use crate::time::Time;
 
 /// A one-off job that waits, in the due index: all there is of it.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
@@ -290,6 +291,15 @@ pub struct TokenRow {
     /// When it stops being good; `None` if never.
     #[prost(int64, optional, tag = "7")]
     pub expires_ms: Option<i64>,
+}
+
+impl TokenRow {
+    /// Whether it may do everything, everywhere, at this time.
+    #[must_use]
+    pub fn is_admin(&self, now: Time) -> bool {
+        let expired = self.expires_ms.is_some_and(|at| at <= now.0);
+        self.role == "admin" && self.namespace.is_empty() && !expired
+    }
 }
 
 /// What a store says about itself, once, in shard 0.

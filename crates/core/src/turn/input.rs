@@ -156,6 +156,8 @@ pub enum Input {
         actor: String,
         /// Its name.
         name: String,
+        /// Whether the last one that may do everything must stay.
+        keep_admin: bool,
     },
 }
 

@@ -29,7 +29,7 @@ pub fn load(
         None => ShardRow::default(),
     };
     let mut groups = BTreeMap::new();
-    let (from, to) = key::groups(shard);
+    let (from, to) = key::groups(shard, None);
     for found in view.scan(Family::Meta, &from, &to) {
         let (key, value) = found?;
         groups.insert(key::read_group(&key)?, record::decode("group", value)?);

@@ -119,7 +119,9 @@ impl<'a> Turn<'a> {
             Input::Lost { run, token, detail } => self.lost(run, token, &detail),
             Input::Prune => self.prune(),
             Input::PutToken { actor, token } => self.put_token(&actor, token),
-            Input::RevokeToken { actor, name } => self.revoke_token(&actor, &name),
+            Input::RevokeToken { actor, name, keep_admin } => {
+                self.revoke_token(&actor, &name, keep_admin)
+            }
         }
     }
 

@@ -23,6 +23,11 @@ impl<'v> Overlay<'v> {
         Overlay { view, writes: Default::default(), drops: Vec::new() }
     }
 
+    /// What is under it.
+    pub fn view(&self) -> &'v dyn View {
+        self.view
+    }
+
     /// The value of a key as the turn sees it.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::{Halt, Rejection, RejectionKind, Reply, Turn};
 use crate::key;
+use crate::read;
 use crate::record::{self, Audit, TokenRow};
 use crate::waist::Family;
 
@@ -20,7 +21,12 @@ impl Turn<'_> {
         Ok(Reply::Done)
     }
 
-    pub(super) fn revoke_token(&mut self, actor: &str, name: &str) -> Result<Reply, Halt> {
+    pub(super) fn revoke_token(
+        &mut self,
+        actor: &str,
+        name: &str,
+        keep_admin: bool,
+    ) -> Result<Reply, Halt> {
         let key = key::token(self.memory.shard, name);
         let Some(token) = self.read::<TokenRow>(Family::Meta, &key)? else {
             return Err(Rejection {
@@ -30,9 +36,30 @@ impl Turn<'_> {
             }
             .into());
         };
+        if keep_admin && token.is_admin(self.now) && !self.has_other_admin(name)? {
+            let message = format!(
+                "'{name}' is the last token that may make others, and without one nobody gets in; \
+                 create another admin token first"
+            );
+            return Err(Rejection::conflict("last_admin_token", message).into());
+        }
         self.store.delete(Family::Meta, key);
         self.note_token(actor, "token.revoke", &token, "");
         Ok(Reply::Done)
+    }
+
+    fn has_other_admin(&self, name: &str) -> Result<bool, Halt> {
+        for token in read::tokens(self.store.view(), self.memory.shard)? {
+            // It may have been revoked in this very turn.
+            let key = key::token(self.memory.shard, &token.name);
+            if token.name != name
+                && token.is_admin(self.now)
+                && self.store.get(Family::Meta, &key)?.is_some()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn note_token(&mut self, actor: &str, action: &str, token: &TokenRow, role: &str) {

@@ -167,8 +167,46 @@ fn tokens_are_stored_once_and_revoked() {
     let put = Input::PutToken { actor: ANA.into(), token };
     w.tell(put.clone());
     assert_eq!(w.ask(put).unwrap_err().code, "token_exists");
-    let revoke = Input::RevokeToken { actor: ANA.into(), name: "ci".into() };
+    let revoke = Input::RevokeToken { actor: ANA.into(), name: "ci".into(), keep_admin: true };
     w.tell(revoke.clone());
     assert_eq!(w.ask(revoke).unwrap_err().code, "token_not_found");
     assert_eq!(w.actions(), ["token.create", "token.revoke"]);
+}
+
+#[test]
+fn r42_the_last_admin_token_stays() {
+    let mut w = World::new();
+    let put = |name: &str, role: &str, namespace: &str, expires_ms| Input::PutToken {
+        actor: ANA.into(),
+        token: bellwether_core::record::TokenRow {
+            name: name.into(),
+            role: role.into(),
+            namespace: namespace.into(),
+            expires_ms,
+            ..Default::default()
+        },
+    };
+    let revoke = |name: &str, keep_admin| Input::RevokeToken {
+        actor: ANA.into(),
+        name: name.into(),
+        keep_admin,
+    };
+    w.until(10);
+    for token in [
+        put("a", "admin", "", None),
+        put("b", "admin", "", None),
+        put("team", "admin", "team", None),
+        put("old", "admin", "", Some(t(5).0)),
+        put("look", "viewer", "", None),
+    ] {
+        w.tell(token);
+    }
+    let replies = w.turn(vec![revoke("a", true), revoke("b", true)], Crash::No).unwrap();
+    assert!(replies[0].is_ok());
+    let code = replies[1].as_ref().unwrap_err().code;
+    assert_eq!(code, "last_admin_token", "not even in the same turn");
+    for other in ["old", "team", "look"] {
+        w.tell(revoke(other, true));
+    }
+    w.tell(revoke("b", false));
 }

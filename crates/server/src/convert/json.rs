@@ -1,7 +1,7 @@
 //! JSON that cannot be read, in words; and JSON that is stored as it stands.
 
 use bellwether_api::Problem;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 
 use super::limits::JSON_DEPTH_MAX;
 use super::problem::{invalid, nearest, quoted, sentence};
@@ -10,7 +10,7 @@ use super::problem::{invalid, nearest, quoted, sentence};
 ///
 /// # Errors
 /// What [`json_problem`] says, with the path of the field at fault where there is one.
-pub fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+pub fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     // Derived readers would take a list for an object whose names were left out.
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::new(400, "invalid_type", "found a list, expected an object"));

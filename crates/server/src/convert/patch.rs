@@ -45,7 +45,7 @@ pub fn patched(old: &Definition, enabled: bool, patch: Value) -> Result<JobSpec,
             max => drop(patch.insert("retry".to_owned(), serde_json::json!({ "max": max }))),
         }
     }
-    let broken = |_| Problem::new(500, "internal", "the job could not be written as JSON");
+    let broken = |_| Problem::new(500, "bug", "the job could not be written as JSON");
     let base = to_raw_value(&base).map_err(broken)?;
     let merged = merge(Some(&base), Value::Object(patch)).map_err(broken)?;
     // Read as a value, a wrong text would be called by the type it was wanted for.

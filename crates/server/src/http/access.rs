@@ -14,7 +14,7 @@ use bellwether_core::waist::{Shard, StoreError};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::Answer;
+use super::answer::{Answer, blocking};
 use super::extract::{JsonBody, Params, bad_cursor, lengths, limit};
 use super::present;
 use crate::access::{self, Caller};
@@ -106,7 +106,8 @@ pub async fn revoke_token(
         let detail = format!("there is no token named '{name}'");
         return Err(Problem::new(404, "token_not_found", detail).into());
     }
-    node.shards[0].ask(Input::RevokeToken { actor: caller.name, name }).await?;
+    let keep_admin = node.tokens.required;
+    node.shards[0].ask(Input::RevokeToken { actor: caller.name, name, keep_admin }).await?;
     node.tokens.reload(&*node.engine)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -150,17 +151,20 @@ pub async fn audit(
     }
     let namespace = params.namespace.or_else(|| caller.namespace.clone());
     let before = params.cursor.as_deref().map(audit_cursor).transpose()?;
-    let found = merged(&node, before, limit)?;
-    let next_cursor = found
-        .last()
-        .filter(|_| found.len() == limit)
-        .map(|(shard, last)| format!("{}.{shard}.{}", last.at.0, last.sequence));
-    let items = found
-        .iter()
-        .map(|(_, stored)| present::audit(stored))
-        .filter(|entry| namespace.is_none() || entry.namespace == namespace)
-        .collect();
-    Ok(Json(Page { items, next_cursor }))
+    blocking(move || {
+        let found = merged(&node, before, limit)?;
+        let next_cursor = found
+            .last()
+            .filter(|_| found.len() == limit)
+            .map(|(shard, last)| format!("{}.{shard}.{}", last.at.0, last.sequence));
+        let items = found
+            .iter()
+            .map(|(_, stored)| present::audit(stored))
+            .filter(|entry| namespace.is_none() || entry.namespace == namespace)
+            .collect();
+        Ok(Json(Page { items, next_cursor }))
+    })
+    .await
 }
 
 /// Where the log goes on: time, shard, sequence. Entries of one time come in the order of shards.
@@ -185,7 +189,7 @@ fn merged(
     for shard in node.shard_numbers() {
         let before = before.map(|(time, at, sequence)| match shard.cmp(&at) {
             std::cmp::Ordering::Equal => (time, sequence),
-            std::cmp::Ordering::Greater => (Time(time.0 + 1), 0),
+            std::cmp::Ordering::Greater => (Time(time.0.saturating_add(1)), 0),
             std::cmp::Ordering::Less => (time, 0),
         });
         all.extend(read::audits(&*view, shard, before, limit)?.into_iter().map(|e| (shard, e)));

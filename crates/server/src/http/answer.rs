@@ -16,6 +16,20 @@ pub struct Refusal(pub Box<Problem>);
 /// What handlers return.
 pub type Answer<T> = Result<T, Refusal>;
 
+/// Runs what reads much or computes for long where nobody else waits for it: the threads that
+/// serve requests are few.
+///
+/// # Errors
+/// What it says; and a problem if it panics.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Answer<T> + Send + 'static,
+) -> Answer<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Problem::new(500, "bug", "the answer could not be made").into()),
+    }
+}
+
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Refusal {
         Refusal(Box::new(problem))

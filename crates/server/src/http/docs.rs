@@ -7,6 +7,7 @@ use axum::http::header;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 
+use super::manual;
 use crate::node::Node;
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(super::openapi);
@@ -16,6 +17,7 @@ pub fn routes() -> Router<Arc<Node>> {
     Router::new()
         .route("/openapi.json", get(document))
         .route("/docs", get(page))
+        .route("/docs/{name}", get(manual::page))
         .route("/", get(start))
 }
 

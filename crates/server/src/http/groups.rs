@@ -1,22 +1,18 @@
 //! Groups of jobs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bellwether_api::{Group, MaintenanceRequest, Page, PauseRequest, Problem, Role};
-use bellwether_core::key;
 use bellwether_core::read;
-use bellwether_core::record::{self, GroupRow};
 use bellwether_core::turn::{GroupChange, Input, Reply};
-use bellwether_core::waist::{Family, StoreError};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::Answer;
-use super::extract::{OptionalBody, Params, lengths, limit};
+use super::answer::{Answer, blocking};
+use super::extract::{OptionalBody, Params, bad_cursor, lengths, limit};
 use super::jobs::InNamespace;
 use super::jobs_control::{note, until};
 use super::present;
@@ -38,9 +34,6 @@ pub struct ListParams {
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
-
-/// The most groups that are looked at in a shard.
-const GROUPS_MAX: usize = 100_000;
 
 /// Lists groups, by namespace and name.
 #[utoipa::path(get, path = "/v1/groups", tag = "groups", operation_id = "listGroups",
@@ -64,57 +57,22 @@ pub async fn list(
         caller.need_namespace(namespace)?;
     }
     let namespace = params.namespace.or_else(|| caller.namespace.clone());
-    let all = tokio::task::spawn_blocking(move || gather(&node))
-        .await
-        .map_err(|_| Problem::new(500, "bug", "the list could not be made"))??;
-    let mut items: Vec<Group> = all
-        .into_values()
-        .filter(|group| namespace.as_ref().is_none_or(|ns| group.namespace == *ns))
-        .filter(|group| params.cursor.as_ref().is_none_or(|after| name_of(group) > *after))
-        .take(limit + 1)
-        .collect();
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next_cursor = items.last().filter(|_| more).map(name_of);
-    Ok(Json(Page { items, next_cursor }))
-}
-
-fn name_of(group: &Group) -> String {
-    format!("{}/{}", group.namespace, group.name)
-}
-
-/// All groups: those with jobs, and those with switches.
-fn gather(node: &Node) -> Result<BTreeMap<String, Group>, StoreError> {
-    let view = node.view();
-    let mut all: BTreeMap<String, Group> = BTreeMap::new();
-    for shard in node.shard_numbers() {
-        for count in read::groups(&*view, shard, GROUPS_MAX)? {
-            let group = entry(&mut all, &count.namespace, &count.name);
-            group.jobs += count.jobs;
-            group.jobs_is_minimum |= count.jobs_is_minimum;
-        }
-        let (from, to) = key::groups(shard);
-        for row in view.scan(Family::Meta, &from, &to) {
-            let (key, value) = row?;
-            let (namespace, name) = key::read_group(&key)?;
-            let row: GroupRow = record::decode("group", value)?;
-            let group = entry(&mut all, &namespace, &name);
-            group.paused = row.paused.as_ref().map(present::mark);
-            group.maintenance = row.maintenance.as_ref().map(present::mark);
-        }
-    }
-    Ok(all)
-}
-
-fn entry<'a>(all: &'a mut BTreeMap<String, Group>, namespace: &str, name: &str) -> &'a mut Group {
-    all.entry(format!("{namespace}/{name}")).or_insert_with(|| Group {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        jobs: 0,
-        jobs_is_minimum: false,
-        paused: None,
-        maintenance: None,
+    let after = match &params.cursor {
+        Some(cursor) => Some(cursor.split_once('/').ok_or_else(bad_cursor)?),
+        None => None,
+    };
+    let after = after.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+    blocking(move || {
+        let after = after.as_ref().map(|(namespace, name)| (&**namespace, &**name));
+        let (view, shards) = (node.view(), node.shard_numbers());
+        let mut found = read::groups(&*view, &shards, namespace.as_deref(), after, limit + 1)?;
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let last = found.last().filter(|_| more);
+        let next_cursor = last.map(|group| format!("{}/{}", group.namespace, group.name));
+        Ok(Json(Page { items: found.into_iter().map(present::group).collect(), next_cursor }))
     })
+    .await
 }
 
 /// Makes a change in every shard. Should one fail, the request can be sent again.

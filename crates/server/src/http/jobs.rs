@@ -12,7 +12,7 @@ use bellwether_core::turn::{Input, namespace_name};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::{Answer, Refusal};
+use super::answer::{Answer, Refusal, blocking};
 use super::extract::{JsonBody, Params, bad_cursor, lengths, limit};
 use super::present;
 use crate::access::Caller;
@@ -157,10 +157,7 @@ pub async fn list(
         let own = caller.namespace.clone().unwrap_or_else(|| "default".to_owned());
         filter.namespace = Some(own);
     }
-    let node = node.clone();
-    tokio::task::spawn_blocking(move || page(&node, &filter, params.cursor.as_deref(), limit))
-        .await
-        .map_err(|_| Problem::new(500, "bug", "the list could not be made"))?
+    blocking(move || page(&node, &filter, params.cursor.as_deref(), limit)).await
 }
 
 fn unknown_status(name: &str) -> Refusal {

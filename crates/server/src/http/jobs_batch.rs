@@ -12,9 +12,12 @@ use bellwether_core::turn::{Created, Input, NewJob, Reply, namespace_name};
 use bellwether_core::waist::Shard;
 use bytes::Bytes;
 use futures::future::join_all;
+use futures::{StreamExt, stream};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::answer::{Answer, Refusal, rejected};
-use super::extract::{Body, parse};
+use super::answer::{Answer, Refusal, blocking, rejected};
+use super::extract::Body;
 use super::jobs_create::{Place, create_one, place};
 use crate::access::Caller;
 use crate::convert::{self, Checked};
@@ -23,6 +26,8 @@ use crate::{clock, shard};
 
 /// Jobs in one request.
 const JOBS_MAX: usize = 10_000;
+/// Jobs that concern two shards and are created at the same time.
+const APART_AT_ONCE: usize = 256;
 
 /// Creates many jobs: NDJSON, a job a line, or `{"jobs": […]}`. Each is accepted or refused on its
 /// own; one that is there already with the same key and body is a success.
@@ -47,10 +52,12 @@ pub async fn batch(
     caller.need(Role::Editor)?;
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let ndjson = kind.contains("ndjson") || kind.contains("jsonl");
-    let now = clock::now();
-    let checked =
-        if ndjson { check_lines(&body, &caller, now)? } else { check_json(&body, &caller, now)? };
-    Ok(Json(create_all(&node, &caller, checked).await))
+    let by = caller.clone();
+    let checked = blocking(move || {
+        let now = clock::now();
+        if ndjson { check_lines(&body, &by, now) } else { check_json(&body, &by, now) }
+    });
+    Ok(Json(create_all(&node, &caller, checked.await?).await))
 }
 
 /// A job that passed, or what is wrong with it.
@@ -68,9 +75,23 @@ fn check_lines(body: &Bytes, caller: &Caller, now: Time) -> Answer<Vec<Item>> {
 }
 
 fn check_json(body: &Bytes, caller: &Caller, now: Time) -> Answer<Vec<Item>> {
-    let request: BatchRequest = parse(body)?;
+    let request: Jobs<'_> = convert::from_json(body)?;
     enough(request.jobs.len())?;
-    Ok(request.jobs.into_iter().map(|spec| check(spec, caller, now)).collect())
+    let jobs = request.jobs.into_iter();
+    Ok(jobs
+        .map(|job| {
+            let spec = convert::from_json(job.get().as_bytes());
+            spec.and_then(|spec| check(spec, caller, now))
+        })
+        .collect())
+}
+
+/// A [`BatchRequest`] whose jobs are read one by one, so that a bad one spoils no other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Jobs<'a> {
+    #[serde(borrow)]
+    jobs: Vec<&'a RawValue>,
 }
 
 fn enough(count: usize) -> Answer<()> {
@@ -82,7 +103,7 @@ fn enough(count: usize) -> Answer<()> {
 }
 
 fn check(spec: JobSpec, caller: &Caller, now: Time) -> Item {
-    let checked = convert::definition(spec, now)?;
+    let checked = convert::definition(caller.at_home(spec), now)?;
     caller.need_namespace(namespace_name(&checked.definition))?;
     Ok(checked)
 }
@@ -126,13 +147,16 @@ async fn create_all(node: &Arc<Node>, caller: &Caller, items: Vec<Item>) -> Batc
     for (places, reply) in join_all(asked).await {
         fill(&mut results, &places, reply);
     }
-    for (at, checked) in singles {
-        let result = create_one(node, caller, checked).await;
+    let mut apart = stream::iter(singles)
+        .map(|(at, checked)| async move { (at, create_one(node, caller, checked).await) })
+        .buffer_unordered(APART_AT_ONCE);
+    while let Some((at, result)) = apart.next().await {
         results[at] = Some(match result {
             Ok(created) => success(created),
             Err(refusal) => failure(*refusal.0),
         });
     }
+    drop(apart);
     summary(results)
 }
 

@@ -38,7 +38,7 @@ pub fn until(request: &MaintenanceRequest) -> Answer<Option<Time>> {
     match (request.until, request.lasting) {
         (Some(_), Some(_)) => {
             let detail = "give 'until' or 'for', not both";
-            Err(Problem::new(422, "both_given", detail).at("for").into())
+            Err(Problem::new(422, "conflicting_fields", detail).at("for").into())
         }
         (Some(until), None) if until.0 <= now => {
             let detail = "'until' has passed already";

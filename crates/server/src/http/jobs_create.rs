@@ -37,10 +37,18 @@ pub async fn create(
 ) -> Answer<(StatusCode, Json<Job>)> {
     caller.need(Role::Editor)?;
     let spec: JobSpec = convert::from_json(&body)?;
-    let mut checked = convert::definition(spec, clock::now())?;
+    create_and_show(&node, &caller, spec).await
+}
+
+async fn create_and_show(
+    node: &Arc<Node>,
+    caller: &Caller,
+    spec: JobSpec,
+) -> Answer<(StatusCode, Json<Job>)> {
+    let mut checked = convert::definition(caller.at_home(spec), clock::now())?;
     caller.need_namespace(namespace_name(&checked.definition))?;
     let warnings = std::mem::take(&mut checked.warnings);
-    let created = create_one(&node, &caller, checked).await?;
+    let created = create_one(node, caller, checked).await?;
     let job = read::job(&*node.view(), created.job)?
         .ok_or_else(|| jobs::no_job(&created.job.to_string()))?;
     let status = if created.new { StatusCode::CREATED } else { StatusCode::OK };
@@ -210,14 +218,7 @@ pub async fn put(
         }
         Err(refusal) if !by_id && refusal.0.status == 404 => {
             fill_key(&mut spec, &name)?;
-            let mut checked = convert::definition(spec, clock::now())?;
-            caller.need_namespace(namespace_name(&checked.definition))?;
-            let warnings = std::mem::take(&mut checked.warnings);
-            let created = create_one(&node, &caller, checked).await?;
-            let job = read::job(&*node.view(), created.job)?
-                .ok_or_else(|| jobs::no_job(&created.job.to_string()))?;
-            let status = if created.new { StatusCode::CREATED } else { StatusCode::OK };
-            Ok((status, Json(present::job(&job, warnings))))
+            create_and_show(&node, &caller, spec).await
         }
         Err(refusal) => Err(refusal),
     }

@@ -11,7 +11,7 @@ use bellwether_core::turn::namespace_name;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::Answer;
+use super::answer::{Answer, blocking};
 use super::extract::{Params, bad_cursor, limit};
 use super::{jobs, present, present_run};
 use crate::access::Caller;
@@ -106,14 +106,17 @@ pub async fn runs(
 ) -> Answer<Json<Page<Run>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
-    let job = jobs::find(&node, &caller, &name, params.namespace.as_deref())?;
     let before =
         params.cursor.map(|text| text.parse::<u32>().map_err(|_| bad_cursor())).transpose()?;
-    let found = read::runs_of(&*node.view(), job.id, before, limit)?;
-    let full = found.len() == limit;
-    let next_cursor =
-        found.last().filter(|last| full && last.id.n > 1).map(|last| last.id.n.to_string());
-    Ok(Json(Page { items: found.iter().map(present_run::run).collect(), next_cursor }))
+    blocking(move || {
+        let job = jobs::find(&node, &caller, &name, params.namespace.as_deref())?;
+        let found = read::runs_of(&*node.view(), job.id, before, limit)?;
+        let full = found.len() == limit;
+        let next_cursor =
+            found.last().filter(|last| full && last.id.n > 1).map(|last| last.id.n.to_string());
+        Ok(Json(Page { items: found.iter().map(present_run::run).collect(), next_cursor }))
+    })
+    .await
 }
 
 /// The ledger of a job: what became of each of its ticks, newest first.
@@ -131,15 +134,18 @@ pub async fn ticks(
 ) -> Answer<Json<Page<Tick>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
-    let job = jobs::find(&node, &caller, &name, params.namespace.as_deref())?;
     let before = params.cursor.as_deref().map(tick_cursor).transpose()?;
-    let found = read::ticks_of(&*node.view(), job.id, before, limit)?;
-    let next_cursor = found
-        .last()
-        .filter(|_| found.len() == limit)
-        .map(|last| format!("{}.{}", last.cursor.0.0, last.cursor.1));
-    let items = found.iter().map(|row| present::tick(job.id, row)).collect();
-    Ok(Json(Page { items, next_cursor }))
+    blocking(move || {
+        let job = jobs::find(&node, &caller, &name, params.namespace.as_deref())?;
+        let found = read::ticks_of(&*node.view(), job.id, before, limit)?;
+        let next_cursor = found
+            .last()
+            .filter(|_| found.len() == limit)
+            .map(|last| format!("{}.{}", last.cursor.0.0, last.cursor.1));
+        let items = found.iter().map(|row| present::tick(job.id, row)).collect();
+        Ok(Json(Page { items, next_cursor }))
+    })
+    .await
 }
 
 fn tick_cursor(text: &str) -> Answer<(Time, u32)> {
@@ -181,19 +187,22 @@ pub async fn why(
             Time::parse(&text).map_err(|e| Problem::new(400, "invalid_parameter", e).at("at"))
         })
         .transpose()?;
-    let job = jobs::find(&node, &caller, &name, params.namespace.as_deref())?;
-    let view = node.view();
-    let group = &job.definition.group;
-    let group = if group.is_empty() {
-        None
-    } else {
-        read::group(&*view, job.id.shard(), namespace_name(&job.definition), group)?
-    };
-    let told = read::why(&*view, &job, group.as_ref(), at, clock::now())?;
-    Ok(Json(Why {
-        answer: told.answer,
-        details: told.details,
-        ticks: told.ticks.iter().map(|row| present::tick(job.id, row)).collect(),
-        next: told.next.into_iter().map(Instant).collect(),
-    }))
+    blocking(move || {
+        let job = jobs::find(&node, &caller, &name, params.namespace.as_deref())?;
+        let view = node.view();
+        let group = &job.definition.group;
+        let group = if group.is_empty() {
+            None
+        } else {
+            read::group(&*view, job.id.shard(), namespace_name(&job.definition), group)?
+        };
+        let told = read::why(&*view, &job, group.as_ref(), at, clock::now())?;
+        Ok(Json(Why {
+            answer: told.answer,
+            details: told.details,
+            ticks: told.ticks.iter().map(|row| present::tick(job.id, row)).collect(),
+            next: told.next.into_iter().map(Instant).collect(),
+        }))
+    })
+    .await
 }

@@ -15,6 +15,7 @@ mod jobs_batch;
 mod jobs_control;
 mod jobs_create;
 mod jobs_history;
+mod manual;
 mod ops;
 mod output;
 mod present;

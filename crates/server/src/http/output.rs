@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa::IntoParams;
 
-use super::answer::Answer;
+use super::answer::{Answer, blocking};
 use super::extract::Params;
 use super::runs;
 use crate::access::Caller;
@@ -201,10 +201,9 @@ async fn send_stored(
 ) -> Result<(), Gone> {
     let mut from = 0;
     loop {
-        let chunks: Vec<OutputChunk> = {
-            let view = node.view();
-            read::output(&*view, wanted.run, run, attempt, from, CHUNKS).map_err(|_| Gone)?
-        };
+        let (node, id, run) = (node.clone(), wanted.run, run.clone());
+        let read = move || Ok(read::output(&*node.view(), id, &run, attempt, from, CHUNKS)?);
+        let chunks: Vec<OutputChunk> = blocking(read).await.map_err(|_| Gone)?;
         let count = chunks.len();
         for chunk in chunks {
             if chunk.dropped_before > 0 {

@@ -4,12 +4,26 @@ use bellwether_api as api;
 use bellwether_api::Instant;
 use bellwether_core::id::JobId;
 use bellwether_core::id::RunId;
-use bellwether_core::read::{JobStatus, StoredAudit, StoredJob, StoredTick};
+use bellwether_core::read::{JobStatus, StoredAudit, StoredGroup, StoredJob, StoredTick};
 use bellwether_core::record::{LastRun, Mark, TickFate, TokenRow};
 use bellwether_core::time::Time;
 
 use super::present_run::run_status;
 use crate::convert;
+
+/// A group.
+#[must_use]
+pub fn group(group: StoredGroup) -> api::Group {
+    let row = group.row.unwrap_or_default();
+    api::Group {
+        namespace: group.namespace,
+        name: group.name,
+        jobs: group.jobs,
+        jobs_is_minimum: group.jobs_is_minimum,
+        paused: row.paused.as_ref().map(mark),
+        maintenance: row.maintenance.as_ref().map(mark),
+    }
+}
 
 /// A job.
 #[must_use]

@@ -13,7 +13,7 @@ use bellwether_core::turn::{Input, namespace_name};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::{Answer, Refusal};
+use super::answer::{Answer, Refusal, blocking};
 use super::extract::{Params, bad_cursor, lengths, limit};
 use super::present_run;
 use crate::access::Caller;
@@ -98,15 +98,14 @@ pub async fn list(
         filter.statuses.push(status);
     }
     let cursor = params.cursor.as_deref().map(read_cursor).transpose()?;
-    let found = tokio::task::spawn_blocking(move || {
-        read::runs(&*node.view(), &node.shard_numbers(), &filter, cursor, limit)
+    blocking(move || {
+        let found = read::runs(&*node.view(), &node.shard_numbers(), &filter, cursor, limit)?;
+        Ok(Json(Page {
+            items: found.items.iter().map(present_run::run).collect(),
+            next_cursor: found.cursor.map(write_cursor),
+        }))
     })
     .await
-    .map_err(|_| Problem::new(500, "bug", "the list could not be made"))??;
-    Ok(Json(Page {
-        items: found.items.iter().map(present_run::run).collect(),
-        next_cursor: found.cursor.map(write_cursor),
-    }))
 }
 
 fn write_cursor(cursor: RunCursor) -> String {

@@ -19,4 +19,4 @@ mod recover;
 
 pub use handle::{Failure, ShardHandle};
 pub use looping::{ShardParts, spawn};
-pub use recover::{recover, take_over};
+pub use recover::{recover_all, take_over};

@@ -23,12 +23,32 @@ pub fn take_over(
     turn::load(&*engine.view(), shard, term, settings.clone())
 }
 
-/// Takes stock of a shard's open runs. Those that a worker of an earlier process had are resolved
-/// by their delivery policy: that process is gone, and what it ran has been ended.
+/// Takes stock of the open runs of all shards, several shards at a time.
 ///
 /// # Errors
 /// When the store fails.
-pub fn recover(engine: &dyn Engine, memory: &mut Memory) -> Result<(), StoreError> {
+pub fn recover_all(
+    engine: &dyn Engine,
+    mut memories: Vec<Memory>,
+) -> Result<Vec<Memory>, StoreError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = memories.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let recovering: Vec<_> = memories
+            .chunks_mut(share)
+            .map(|part| scope.spawn(|| part.iter_mut().try_for_each(|m| recover(engine, m))))
+            .collect();
+        recovering.into_iter().try_for_each(|thread| {
+            let panicked = |_| Err(StoreError::Failed("taking over a shard panicked".to_owned()));
+            thread.join().unwrap_or_else(panicked)
+        })
+    })?;
+    Ok(memories)
+}
+
+/// Takes stock of a shard's open runs. Those that a worker of an earlier process had are resolved
+/// by their delivery policy: that process is gone, and what it ran has been ended.
+fn recover(engine: &dyn Engine, memory: &mut Memory) -> Result<(), StoreError> {
     let mut after = None;
     loop {
         let view = engine.view();

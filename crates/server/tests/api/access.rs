@@ -36,7 +36,8 @@ async fn r42_roles_and_namespaces_are_kept() {
     assert_eq!(code(viewer.create_job(spec()).await.unwrap_err()), "role_too_low");
     assert_eq!(code(operator.create_job(spec()).await.unwrap_err()), "role_too_low");
     editor.create_job(spec()).await.unwrap();
-    let other = spec_of(now("true"));
+    let mut other = spec_of(now("true"));
+    other.namespace = Some("default".into());
     assert_eq!(code(editor.create_job(other.clone()).await.unwrap_err()), "other_namespace");
     let hidden = admin.create_job(other).await.unwrap().job.info.id;
     assert!(editor.job(&hidden).await.unwrap_err().is_not_found(), "outsiders do not even see it");
@@ -131,4 +132,63 @@ async fn tls_is_served_with_the_certificate_given() {
     let client = builder.build().unwrap();
     assert!(client.health().await.unwrap().ready);
     assert_eq!(client.tokens().await.unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn r42_the_last_admin_stays_and_an_expired_one_is_replaced_at_the_next_start() {
+    let world = World::with(|config| config.require_token = true).await;
+    let admin = with_token(&world, world.server.admin_token().unwrap());
+    let refused = admin.revoke_token("admin").await.unwrap_err();
+    assert_eq!(refused.code(), Some("last_admin_token"), "{refused}");
+    let short = TokenSpec {
+        name: "short".into(),
+        role: Role::Admin,
+        namespace: None,
+        expires_after: Some(bellwether_api::Span(2_000)),
+    };
+    let short = with_token(&world, &admin.create_token(&short).await.unwrap().secret);
+    short.revoke_token("admin").await.unwrap();
+    world.until("it expires", async || short.tokens().await.is_err()).await;
+    let dir = world.dir;
+    world.server.shutdown().await.unwrap();
+    let config = bellwether_server::Config { require_token: true, ..config(&dir) };
+    let server = bellwether_server::start(config).await.unwrap();
+    let secret = server.admin_token().expect("a new way in").to_owned();
+    let client = Client::new(&server.local_addr().to_string()).unwrap();
+    let world = World { server, client, dir };
+    let names = with_token(&world, &secret).tokens().await.unwrap();
+    assert_eq!(
+        names.items.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(),
+        ["admin", "short"]
+    );
+}
+
+#[tokio::test]
+async fn r42_a_job_without_a_namespace_goes_to_the_tokens_own() {
+    let world = World::with(|config| config.require_token = true).await;
+    let admin = with_token(&world, world.server.admin_token().unwrap());
+    let spec = TokenSpec {
+        name: "team".into(),
+        role: Role::Editor,
+        namespace: Some("team".into()),
+        expires_after: None,
+    };
+    let team = with_token(&world, &admin.create_token(&spec).await.unwrap().secret);
+    let job = team.create_job(spec_of(now("true"))).await.unwrap().job;
+    assert_eq!(job.spec.namespace.as_deref(), Some("team"));
+    let put = spec_of(json!({"schedule": "@yearly", "command": "true"}));
+    let job = team.put_job("nightly", put).await.unwrap().job;
+    assert_eq!(job.spec.namespace.as_deref(), Some("team"));
+}
+
+#[tokio::test]
+async fn the_manual_is_served_where_problems_point() {
+    let world = World::with(|config| config.require_token = true).await;
+    let (_, problem) = world.send("GET", "/v1/jobs", "").await;
+    let link = problem["type"].as_str().unwrap();
+    let (page, anchor) = link.split_once('#').unwrap();
+    let (status, text) = world.send("GET", page, "").await;
+    assert_eq!(status, 200);
+    assert!(text.as_str().unwrap().contains(&format!("id=\"{anchor}\"")), "{link}");
+    assert_eq!(world.send("GET", "/docs/nothing", "").await.0, 404);
 }

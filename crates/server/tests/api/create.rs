@@ -134,6 +134,32 @@ async fn a_batch_accepts_or_refuses_each_job_on_its_own() {
     let whole = json!({"jobs": [{"schedule": "in 1h", "command": "true"}, {"schedule": "in 2h", "command": "true"}]});
     let (status, answer) = world.send("POST", "/v1/jobs:batch", whole.to_string()).await;
     assert_eq!((status, &answer["created"]), (200, &json!(2)));
+    let whole = json!({"jobs": [{"schedule": 5}, {"schedule": "in 1h", "command": "true"}, [], {"comand": "x"}]});
+    let (status, answer) = world.send("POST", "/v1/jobs:batch", whole.to_string()).await;
+    assert_eq!((status, &answer["created"], &answer["failed"]), (200, &json!(1), &json!(3)));
+    let codes = [0, 2, 3].map(|n| answer["results"][n]["error"]["code"].as_str().unwrap());
+    assert_eq!(codes, ["invalid_type", "invalid_type", "unknown_field"], "{answer}");
+}
+
+#[tokio::test]
+async fn a_batch_of_jobs_with_keys_and_ordering_keys_is_whole() {
+    let world = World::new().await;
+    let jobs: Vec<Value> = (0..300)
+        .map(|n| {
+            json!({"key": format!("k{n}"), "ordering_key": format!("o{}", n % 7),
+                "schedule": {"delay": "1h"}, "command": "true"})
+        })
+        .collect();
+    let body = json!({ "jobs": jobs }).to_string();
+    let (_, answer) = world.send("POST", "/v1/jobs:batch", body.clone()).await;
+    assert_eq!(answer["created"], 300, "{answer}");
+    let (_, again) = world.send("POST", "/v1/jobs:batch", body).await;
+    assert_eq!(again["existing"], 300);
+    let ids = |answer: &Value| -> Vec<String> {
+        let results = answer["results"].as_array().unwrap().iter();
+        results.map(|result| result["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&answer), ids(&again), "in the order of the request");
 }
 
 #[tokio::test]

@@ -119,3 +119,72 @@ async fn dead_letters_are_the_runs_that_failed() {
     assert_eq!(all("").await.len(), 9);
     assert_eq!(all("&status=running").await.len(), 0);
 }
+
+#[tokio::test]
+async fn groups_are_listed_by_name_page_by_page() {
+    let world = World::new().await;
+    let mut specs = Vec::new();
+    let names = ["b", "a", "a-long-one", "a/slash", "ab", "ünicode"];
+    for (n, name) in names.iter().cycle().take(names.len() * 5).enumerate() {
+        let namespace = if n < names.len() * 4 { "default" } else { "team" };
+        specs.push(json!({"schedule": {"delay": "1h"}, "command": "true", "group": name, "namespace": namespace}));
+    }
+    let (_, answer) =
+        world.send("POST", "/v1/jobs:batch", json!({"jobs": specs}).to_string()).await;
+    assert_eq!(answer["created"], 30, "{answer}");
+    world.send("POST", "/v1/groups/aa/pause", "").await;
+    let list = async |query: &str| {
+        let mut found: Vec<(String, String, u64)> = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let path = format!("/v1/groups?limit=2{query}{cursor}");
+            let (status, page) = world.send("GET", &path, "").await;
+            assert_eq!(status, 200, "{page}");
+            let items = page["items"].as_array().unwrap();
+            let text = |item: &Value, name: &str| item[name].as_str().unwrap().to_owned();
+            found.extend(items.iter().map(|item| {
+                (text(item, "namespace"), text(item, "name"), item["jobs"].as_u64().unwrap())
+            }));
+            match page["next_cursor"].as_str() {
+                Some(next) => {
+                    assert_eq!(items.len(), 2);
+                    cursor = format!("&cursor={}", next.replace('/', "%2F"));
+                }
+                None => return found,
+            }
+        }
+    };
+    let mut sorted = [names.to_vec(), vec!["aa"]].concat();
+    sorted.sort_unstable();
+    let jobs = |name: &str| if name == "aa" { 0 } else { 4 };
+    let in_default = sorted.iter().map(|name| ("default".into(), (*name).into(), jobs(name)));
+    let wanted: Vec<_> = in_default.collect();
+    sorted.retain(|name| *name != "aa");
+    assert_eq!(list("&namespace=default").await, wanted);
+    let in_team = sorted.iter().map(|name| ("team".into(), (*name).into(), 1));
+    let all: Vec<_> = wanted.into_iter().chain(in_team).collect();
+    assert_eq!(list("").await, all);
+}
+
+#[tokio::test]
+async fn cursors_with_extreme_numbers_are_harmless() {
+    let world = World::new().await;
+    let job = world.add(now("true")).await;
+    world.first_run(&job).await;
+    let id = &job.info.id;
+    let (most, least) = (i64::MAX, i64::MIN);
+    for path in [
+        format!("/v1/audit?cursor={most}.0.4294967295"),
+        format!("/v1/audit?cursor={least}.65535.0"),
+        format!("/v1/runs?cursor=ended.{most}.run_{}-4294967295", &id[4..]),
+        format!("/v1/runs?cursor=ended.{least}.run_{}-0", &id[4..]),
+        format!("/v1/runs?cursor=open.run_{}-4294967295", &id[4..]),
+        format!("/v1/jobs/{id}/runs?cursor=4294967295"),
+        format!("/v1/jobs/{id}/runs?cursor=0"),
+        format!("/v1/jobs/{id}/ticks?cursor={most}.4294967295"),
+        format!("/v1/jobs/{id}/ticks?cursor={least}.0"),
+    ] {
+        let (status, answer) = world.send("GET", &path, "").await;
+        assert!(status == 200 || status == 400, "{path}: {status} {answer}");
+    }
+}

@@ -63,18 +63,20 @@ impl Shared {
         self.failure.get().cloned()
     }
 
-    /// Ends the engine: this error is the answer to everything that waits and everything to come.
+    /// Ends the engine: this error is the answer to everything that waits and everything to come,
+    /// whatever the writer was doing. The doors are closed first, so that a callback that submits
+    /// again is refused; then answers go out in the order of submission.
     pub(super) fn fail(&self, error: &StoreError) {
-        if self.failure.set(error.clone()).is_err() {
-            return;
+        if self.failure.set(error.clone()).is_ok() {
+            tracing::error!(
+                dir = %self.options.dir.display(), %error,
+                "the store has failed; nothing is accepted until the server is started anew"
+            );
         }
-        tracing::error!(
-            dir = %self.options.dir.display(), %error,
-            "the store has failed; nothing is accepted until the server is started anew"
-        );
-        for request in self.queue.abandon() {
-            request.refuse(error.clone());
-        }
+        let waiting = self.queue.abandon();
+        let in_flight = std::mem::take(&mut *self.in_flight.lock());
+        in_flight.into_iter().for_each(|reply| reply.settle(Err(error.clone())));
+        waiting.into_iter().for_each(|request| request.refuse(error.clone()));
     }
 
     pub(super) fn stats(&self) -> EngineStats {

@@ -160,3 +160,23 @@ fn the_marker_row_is_nobodys() {
     let stored = engine.shared.database.fjall().snapshot();
     assert_eq!(stored.iter(engine.shared.database.keyspace(Family::Job)).count(), 1);
 }
+
+/// R111. A writer that panics in the middle of a commit leaves nobody waiting.
+#[test]
+fn r111_a_failed_engine_answers_what_was_in_flight() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(&dir);
+    let term = engine.acquire(1).unwrap();
+    let empty = move || Batch { shard: 1, term, ops: Vec::new() };
+    let (sender, answers) = crossbeam_channel::unbounded();
+    let shared = engine.shared.clone();
+    let done: crate::Done = Box::new(move |result| {
+        let again = queue::Request::Write(empty(), Box::new(|_| {}));
+        sender.send((result, shared.queue.push(again).is_ok())).unwrap();
+    });
+    engine.shared.in_flight.lock().push(writer::Reply::Write(done, Ok(())));
+    engine.shared.fail(&StoreError::Failed("the writer of the store panicked".to_owned()));
+    let (result, let_in_again) = answers.try_recv().unwrap();
+    assert!(matches!(result, Err(StoreError::Failed(_))) && !let_in_again);
+    assert!(matches!(engine.commit(empty()), Err(StoreError::Failed(_))));
+}

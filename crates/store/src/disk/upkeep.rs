@@ -191,7 +191,5 @@ impl Upkeep {
             return;
         };
         self.shared.fail(&error);
-        let replies = std::mem::take(&mut *self.shared.in_flight.lock());
-        replies.into_iter().for_each(|r| r.settle(Err(error.clone())));
     }
 }

@@ -225,7 +225,7 @@ impl Writer {
     fn write(&mut self, commit: Commit) -> Result<(), StoreError> {
         let shared = &self.shared;
         let ops = commit.rows.len() as u64;
-        // Kept where the watchdog finds them, should this commit never come back.
+        // Kept where they are found should this commit panic or never come back.
         *shared.in_flight.lock() = commit.replies;
         let result = if ops == 0 {
             Ok(())
@@ -237,21 +237,18 @@ impl Writer {
             shared.counters.commit_ends(started.elapsed());
             result
         };
-        if result.is_ok() {
-            shared.counters.applied(commit.batches, commit.fenced, ops, commit.bytes);
-            if ops > 0 {
-                shared.publish(DiskView::now(&shared.database));
-            }
-            for task in commit.drops {
-                // If upkeep has stopped, the range stays, as the waist allows.
-                let _ = self.upkeep.send(task);
-            }
-        } else if let Err(error) = &result {
-            // First of all, so that a callback that submits again is refused.
-            shared.fail(error);
+        // The caller ends the engine, which answers what is in flight.
+        result?;
+        shared.counters.applied(commit.batches, commit.fenced, ops, commit.bytes);
+        if ops > 0 {
+            shared.publish(DiskView::now(&shared.database));
+        }
+        for task in commit.drops {
+            // If upkeep has stopped, the range stays, as the waist allows.
+            let _ = self.upkeep.send(task);
         }
         let replies = std::mem::take(&mut *shared.in_flight.lock());
-        replies.into_iter().for_each(|r| r.settle(result.clone()));
-        result
+        replies.into_iter().for_each(|r| r.settle(Ok(())));
+        Ok(())
     }
 }
