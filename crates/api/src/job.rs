@@ -145,7 +145,7 @@ pub struct JobSpec {
 }
 
 /// A job as the server has it.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Job {
     /// What the server knows about it.
     #[serde(flatten)]

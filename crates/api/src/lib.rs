@@ -12,6 +12,7 @@
 mod access;
 mod flexible;
 mod job;
+mod job_schema;
 mod page;
 mod policy;
 mod problem;

@@ -53,6 +53,7 @@ pub fn find(
     name: &str,
     namespace: Option<&str>,
 ) -> Answer<StoredJob> {
+    lengths([("namespace", namespace, 128)])?;
     let namespace = namespace.or(caller.namespace.as_deref());
     let id = job_id(node, name, namespace)?;
     read::job(&*node.view(), id)?

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{Answer, blocking};
-use super::extract::{Params, bad_cursor, limit};
+use super::extract::{Params, bad_cursor, lengths, limit};
 use super::{jobs, present, present_run};
 use crate::access::Caller;
 use crate::node::Node;
@@ -106,6 +106,7 @@ pub async fn runs(
 ) -> Answer<Json<Page<Run>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
+    lengths([("cursor", params.cursor.as_deref(), 256)])?;
     let before =
         params.cursor.map(|text| text.parse::<u32>().map_err(|_| bad_cursor())).transpose()?;
     blocking(move || {
@@ -134,6 +135,7 @@ pub async fn ticks(
 ) -> Answer<Json<Page<Tick>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
+    lengths([("cursor", params.cursor.as_deref(), 256)])?;
     let before = params.cursor.as_deref().map(tick_cursor).transpose()?;
     blocking(move || {
         let job = jobs::find(&node, &caller, &name, params.namespace.as_deref())?;

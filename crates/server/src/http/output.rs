@@ -37,10 +37,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[into_params(parameter_in = Query)]
 pub struct OutputParams {
     /// Of which attempt; the last one if absent.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1_000_000)]
     attempt: Option<u32>,
     /// Only `stdout` or `stderr`.
-    #[param(max_length = 16, example = "stdout")]
+    #[param(pattern = "^(stdout|stderr)$", example = "stdout")]
     stream: Option<String>,
     /// Whether to go on as more is printed, until the run has ended.
     follow: Option<bool>,
@@ -70,6 +70,10 @@ pub async fn output(
             return Err(Problem::new(400, "invalid_parameter", detail).at("stream").into());
         }
     };
+    if params.attempt.is_some_and(|attempt| attempt == 0 || attempt > 1_000_000) {
+        let detail = "attempts are counted from 1 to 1000000";
+        return Err(Problem::new(400, "invalid_parameter", detail).at("attempt").into());
+    }
     let found = runs::find(&node, &caller, &name)?;
     let (sender, receiver) = mpsc::channel::<Bytes>(16);
     let wanted = Wanted { run: found.id, attempt: params.attempt, only };

@@ -76,6 +76,7 @@ pub async fn list(
         ("queue", params.queue.as_deref(), 128),
         ("namespace", params.namespace.as_deref(), 128),
         ("group", params.group.as_deref(), 128),
+        ("cursor", params.cursor.as_deref(), 256),
     ])?;
     if let Some(namespace) = &params.namespace {
         caller.need_namespace(namespace)?;
