@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bellwether_api::{Problem, Role};
+use bellwether_api::{JobSpec, Problem, Role};
 use bellwether_core::read;
 use bellwether_core::record::TokenRow;
 use bellwether_core::time::Time;
@@ -57,6 +57,13 @@ impl Caller {
     #[must_use]
     pub fn sees(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|own| own == namespace)
+    }
+
+    /// Puts a job that names no namespace into the token's, if it is good for one only.
+    pub fn place(&self, spec: &mut JobSpec) {
+        if spec.namespace.is_none() {
+            spec.namespace.clone_from(&self.namespace);
+        }
     }
 
     /// Refuses another namespace than the token's.

@@ -81,7 +81,8 @@ fn enough(count: usize) -> Answer<()> {
     Err(Problem::new(413, "batch_too_large", detail).at("jobs").into())
 }
 
-fn check(spec: JobSpec, caller: &Caller, now: Time) -> Item {
+fn check(mut spec: JobSpec, caller: &Caller, now: Time) -> Item {
+    caller.place(&mut spec);
     let checked = convert::definition(spec, now)?;
     caller.need_namespace(namespace_name(&checked.definition))?;
     Ok(checked)

@@ -36,7 +36,8 @@ pub async fn create(
     Body(body): Body,
 ) -> Answer<(StatusCode, Json<Job>)> {
     caller.need(Role::Editor)?;
-    let spec: JobSpec = convert::from_json(&body)?;
+    let mut spec: JobSpec = convert::from_json(&body)?;
+    caller.place(&mut spec);
     let mut checked = convert::definition(spec, clock::now())?;
     caller.need_namespace(namespace_name(&checked.definition))?;
     let warnings = std::mem::take(&mut checked.warnings);
@@ -188,7 +189,7 @@ pub async fn put(
 ) -> Answer<(StatusCode, Json<Job>)> {
     caller.need(Role::Editor)?;
     let mut spec: JobSpec = convert::from_json(&body)?;
-    let namespace = namespace_of(&params, &spec)?;
+    let namespace = namespace_of(&params, &spec)?.or_else(|| caller.namespace.clone());
     if let Some(namespace) = &namespace {
         caller.need_namespace(namespace)?;
         spec.namespace = Some(namespace.clone());

@@ -36,7 +36,10 @@ async fn r42_roles_and_namespaces_are_kept() {
     assert_eq!(code(viewer.create_job(spec()).await.unwrap_err()), "role_too_low");
     assert_eq!(code(operator.create_job(spec()).await.unwrap_err()), "role_too_low");
     editor.create_job(spec()).await.unwrap();
-    let other = spec_of(now("true"));
+    let own = editor.create_job(spec_of(now("true"))).await.unwrap().job;
+    assert_eq!(own.spec.namespace.as_deref(), Some("team"), "the token's, if none is named");
+    let mut other = spec_of(now("true"));
+    other.namespace = Some("default".to_owned());
     assert_eq!(code(editor.create_job(other.clone()).await.unwrap_err()), "other_namespace");
     let hidden = admin.create_job(other).await.unwrap().job.info.id;
     assert!(editor.job(&hidden).await.unwrap_err().is_not_found(), "outsiders do not even see it");
