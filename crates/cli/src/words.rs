@@ -17,17 +17,19 @@ pub fn of(error: &ClientError) -> String {
 /// A problem in a line.
 pub fn of_problem(problem: &Problem) -> String {
     let remedy = match problem.code.as_str() {
-        "key_exists" => "replace that job with --replace, or choose another --key",
         "missing_schedule" => {
-            "say when with --cron, --every, --at or --delay (--delay 0s runs it right away), or in \
-             a file with `schedule`"
+            let said = "the job has no schedule; say when with --cron, --every, --at or --delay \
+                        (--delay 0s runs it right away), or in a file with `schedule`";
+            return told(problem, said.to_owned());
         }
         "missing_target" => {
-            "give a command after --, --http URL or --type NAME, or in a file `command`, `http` or \
-             `job_type`"
+            let said = "the job does nothing; give a command after --, --http URL or --type NAME, \
+                        or in a file `command`, `http` or `job_type`";
+            return told(problem, said.to_owned());
         }
+        "key_exists" => "replace that job with --replace, or choose another --key",
         "field_fixed" => "delete the job with `bellwether job rm` and add it anew",
-        "token_missing" => return format!("the server asks for a token ({})", problem.code),
+        "token_missing" => return told(problem, "the server asks for a token".to_owned()),
         "run_succeeded" => "`bellwether job trigger` runs the job again",
         "no_such_path" => "is it a server of another version?",
         "invalid_parameter" | "in_the_past" => return with_flag(problem).to_string(),
@@ -35,7 +37,12 @@ pub fn of_problem(problem: &Problem) -> String {
     };
     // The last part of the sentence is the remedy for those who write requests.
     let what = problem.detail.rsplit_once("; ").map_or(problem.detail.as_str(), |(what, _)| what);
-    Problem { detail: format!("{what}; {remedy}"), field: None, ..problem.clone() }.to_string()
+    told(problem, format!("{what}; {remedy}"))
+}
+
+/// A problem in other words. They name what is at fault themselves.
+fn told(problem: &Problem, detail: String) -> String {
+    Problem { detail, field: None, ..problem.clone() }.to_string()
 }
 
 /// The parameter of a request is called like the flag it came from.
@@ -81,10 +88,12 @@ mod tests {
             "the key 'a; b' belongs to job_1, which was created with another body; replace that \
              job with --replace, or choose another --key (key_exists)"
         );
-        let detail =
-            "the job has no schedule; give one, or {\"delay\": \"0s\"} to run it right away";
-        let said = of(&error(422, "missing_schedule", detail));
-        assert!(said.contains("--delay 0s") && !said.contains('{'), "{said}");
+        for (job, flag) in [(r#"{"command": "x"}"#, "--delay 0s"), ("{}", "--http URL")] {
+            let spec = serde_json::from_str(job).unwrap();
+            let problem = bellwether_server::convert::definition(spec, crate::show::now());
+            let said = of_problem(&problem.unwrap_err());
+            assert!(said.contains(flag) && !said.contains('{'), "{said}");
+        }
         let problem = Problem::new(400, "invalid_parameter", "at most 100").at("count");
         assert_eq!(of_problem(&problem), "--count: at most 100 (invalid_parameter)");
         assert_eq!(

@@ -198,6 +198,7 @@ fn print<'a>(
     }
     if !context.json {
         context.screen.table(&table)?;
+        context.screen.flush()?;
         let counts: Vec<String> =
             counts.iter().map(|(action, count)| format!("{count} {action}")).collect();
         eprint_line(&counts.join(", "));

@@ -100,6 +100,7 @@ fn done(context: &mut Context, group: &str, what: &str) -> Result<()> {
         return context.print_json(&serde_json::json!({ "group": group, "done": what }));
     }
     context.screen.line(&format!("group {group} is {what}"))?;
+    context.screen.flush()?;
     Ok(())
 }
 

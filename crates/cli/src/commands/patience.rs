@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bellwether_client::ClientError;
 
 use crate::exit::eprint_line;
+use crate::words;
 
 /// How long to try, how soon at first, and how rarely at most.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
@@ -36,7 +37,8 @@ impl Patience {
             return Err(error);
         }
         let lost = self.lost.get_or_insert_with(|| {
-            eprint_line(&format!("the connection to the server is lost ({error}); trying again"));
+            let why = reason(&error);
+            eprint_line(&format!("the connection to the server is lost ({why}); trying again"));
             Lost { since: Instant::now(), pause: PAUSE_FIRST }
         });
         if lost.since.elapsed() >= GIVE_UP_AFTER {
@@ -52,6 +54,16 @@ impl Patience {
         if self.lost.take().is_some() {
             eprint_line(&format!("the server is there again{remark}"));
         }
+    }
+}
+
+/// What happened, without advice for those who have yet to start a server.
+fn reason(error: &ClientError) -> String {
+    match error {
+        ClientError::Unreachable { reason, .. } | ClientError::Interrupted { reason, .. } => {
+            reason.clone()
+        }
+        error => words::of(error),
     }
 }
 

@@ -178,6 +178,16 @@ fn r45_an_export_moves_to_another_server() {
 }
 
 #[test]
+fn a_secret_that_a_crontab_sets_reaches_its_marked_lines() {
+    let server = Server::start();
+    let text = "DB_PASSWORD=hunter2\n# bellwether: {\"key\":\"k\",\"retries\":1}\n\
+                @daily echo $DB_PASSWORD\n";
+    let said = server.cli_with(&["crontab", "import", "-"], text).ok();
+    assert!(said.contains("created"), "{said}");
+    assert_eq!(server.cli(&["job", "trigger", "k", "--wait"]).ok(), "hunter2\n");
+}
+
+#[test]
 fn a_line_that_cannot_become_a_job_does_not_stop_the_others() {
     let server = Server::start();
     let text = "# bellwether: {\"key\": oops}\n@daily a\n0 0 30 2 * b\n\

@@ -86,10 +86,11 @@ async fn jobs(
     format: Format,
     common: &Common,
 ) -> Result<(Vec<Entry>, Vec<Wanted>)> {
+    let lines: Vec<&str> = text.lines().collect();
     let (mut entries, mut jobs) = (Vec::new(), Vec::new());
     let mut seen: BTreeMap<(Option<String>, String), usize> = BTreeMap::new();
     for entry in std::mem::take(&mut crontab.entries) {
-        let job = match job_of_line(text, &entry, format, common) {
+        let job = match job_of_line(&lines, &entry, format, common) {
             Ok(job) => named(context, job, &entry).await,
             Err(reason) => Err(reason),
         };
@@ -107,7 +108,7 @@ async fn jobs(
             }
             Err(error) if error.is::<ClientError>() => return Err(error),
             Err(error) => {
-                let text = text.lines().nth(entry.line - 1).unwrap_or_default().to_owned();
+                let text = lines.get(entry.line - 1).copied().unwrap_or_default().to_owned();
                 let reason = format!("{error:#}");
                 crontab.problems.push(Problem { line: entry.line, text, reason });
             }
@@ -119,13 +120,13 @@ async fn jobs(
 
 /// What a line and the mark above it stand for, and the mark's id if that is all it has of a name.
 fn job_of_line(
-    text: &str,
+    lines: &[&str],
     entry: &Entry,
     format: Format,
     common: &Common,
 ) -> Result<(JobSpec, Option<String>)> {
     let alone = spec_of_entry(entry, common);
-    let mark = Mark::above(text, entry, format).map_err(usage)?;
+    let mark = Mark::above(lines, entry, format).map_err(usage)?;
     let Some(mark) = mark else {
         let mut spec = alone;
         common.place(&mut spec);
@@ -133,7 +134,8 @@ fn job_of_line(
         canonical(&spec, now())?;
         return Ok((spec, None));
     };
-    let alone = canonical(&alone, now())?;
+    // That form shows no secrets, but what the crontab sets is what it sets.
+    let alone = JobSpec { env: alone.env.clone(), ..canonical(&alone, now())? };
     let mut spec = mark.apply(&alone, entry)?;
     common.place(&mut spec);
     canonical(&spec, now())?;

@@ -77,9 +77,9 @@ impl Mark {
     ///
     /// # Errors
     /// If it is not understood. Without it the line would become another job.
-    pub fn above(text: &str, entry: &Entry, format: Format) -> Result<Option<Mark>, String> {
-        let lines: Vec<&str> = text.lines().take(entry.line.saturating_sub(1)).collect();
-        for line in lines.iter().rev() {
+    pub fn above(lines: &[&str], entry: &Entry, format: Format) -> Result<Option<Mark>, String> {
+        let above = lines.get(..entry.line.saturating_sub(1)).unwrap_or_default();
+        for line in above.iter().rev() {
             let Some(comment) = line.trim_start().strip_prefix('#') else { return Ok(None) };
             if let Some(mark) = marked(comment) {
                 let fields = serde_json::from_str(mark).map_err(|error| {
@@ -95,7 +95,8 @@ impl Mark {
         Ok(None)
     }
 
-    /// The job that a line and its mark stand for; `line` is what it is without.
+    /// The job that a line and its mark stand for; `line` is what it is without. Only a mark that
+    /// names a namespace says one.
     ///
     /// # Errors
     /// If the mark does not fit a job.
@@ -129,7 +130,7 @@ fn marked(comment: &str) -> Option<&str> {
 }
 
 fn patched(line: &JobSpec, patch: &Map<String, Value>) -> Result<JobSpec> {
-    let mut value = serde_json::to_value(line)?;
+    let mut value = serde_json::to_value(JobSpec { namespace: None, ..line.clone() })?;
     apply_patch(&mut value, patch);
     serde_json::from_value(value)
         .map_err(|error| usage(error.to_string()))
