@@ -136,3 +136,44 @@ fn patched(line: &JobSpec, patch: &Map<String, Value>) -> Result<JobSpec> {
         .map_err(|error| usage(error.to_string()))
         .with_context(|| format!("the comment '# {MARK} …' above it does not fit a job"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark_of(text: &str) -> Result<Option<Mark>, String> {
+        let crontab = parse(text, Format::User);
+        let lines: Vec<&str> = text.lines().collect();
+        Mark::above(&lines, &crontab.entries[0], Format::User)
+    }
+
+    #[test]
+    fn a_mark_belongs_to_the_line_below_it() {
+        let mark = "# bellwether: {\"key\":\"k\"}\n";
+        for text in [
+            format!("{mark}@daily a\n"),
+            format!("{mark}# words\n@daily a\n"),
+            format!("# words\n{mark}# 5 apples\n@daily a\n"),
+        ] {
+            let mark = mark_of(&text).unwrap().unwrap();
+            assert_eq!(mark.comment(), "# bellwether: {\"key\":\"k\"}", "{text}");
+        }
+        for text in [
+            "@daily a\n".to_owned(),
+            format!("{mark}\n@daily a\n"),
+            format!("{mark}A=b\n@daily a\n"),
+            format!("{mark}#@hourly b\n@daily a\n"),
+        ] {
+            assert_eq!(mark_of(&text).unwrap(), None, "{text}");
+        }
+        assert!(mark_of("# bellwether: key=k\n@daily a\n").unwrap_err().contains("not understood"));
+    }
+
+    #[test]
+    fn a_mark_is_no_description() {
+        let text = "# bellwether: {\"key\":\"k\"}\n@daily a\n# words\n@daily b\n";
+        let entries = parse(text, Format::User).entries;
+        assert_eq!(description(&entries[0]), None);
+        assert_eq!(description(&entries[1]).as_deref(), Some("words"));
+    }
+}
