@@ -22,7 +22,7 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "nightly-report", max_length = 256)]
     pub key: Option<String>,
-    /// The tenant; `default` if absent.
+    /// The tenant; if absent the token's, or `default` if it is good for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 128)]
     pub namespace: Option<String>,

@@ -14,7 +14,8 @@ use crate::commands::{
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done, 1 failed, 2 not valid, 3 not found, 4 in conflict, \
+    after_help = "--server, --token, --ca-file, --namespace and --json may stand before or after the \
+                  command.\nExit codes: 0 done, 1 failed, 2 not valid, 3 not found, 4 in conflict, \
                   5 server not reachable or not ready, 6 not allowed."
 )]
 pub struct Cli {

@@ -6,6 +6,9 @@ use std::io;
 use std::process::ExitCode;
 
 use bellwether_client::ClientError;
+use bellwether_server::InvalidConfig;
+
+use crate::words;
 
 /// Why a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +24,7 @@ pub enum Exit {
     NotFound = 3,
     /// It does not go with what is there.
     Conflict = 4,
-    /// The server cannot be reached or is not ready.
+    /// The server cannot be reached or is not ready, or the connection to it broke.
     Unreachable = 5,
     /// The token does not allow it, or there is none.
     NotAllowed = 6,
@@ -45,6 +48,11 @@ pub fn failed(message: impl Into<String>) -> anyhow::Error {
     Fault { exit: Exit::Failed, message: message.into() }.into()
 }
 
+/// It does not go with what is there.
+pub fn conflict(message: impl Into<String>) -> anyhow::Error {
+    Fault { exit: Exit::Conflict, message: message.into() }.into()
+}
+
 /// It did not work, and that has been said already.
 pub fn silent(exit: Exit) -> anyhow::Error {
     Fault { exit, message: String::new() }.into()
@@ -58,7 +66,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         if !text.is_empty() {
             eprint_line(&format!("error: {text}"));
         }
-        if let Some(hint) = hint(error) {
+        if let Some(hint) = error.downcast_ref::<ClientError>().and_then(words::hint) {
             eprint_line(&format!("hint: {hint}"));
         }
     }
@@ -80,6 +88,9 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
         if let Some(error) = cause.downcast_ref::<ClientError>() {
             return client_exit(error);
         }
+        if cause.is::<InvalidConfig>() {
+            return Exit::Usage;
+        }
         if let Some(error) = cause.downcast_ref::<io::Error>()
             && error.kind() == io::ErrorKind::BrokenPipe
         {
@@ -100,7 +111,7 @@ fn client_exit(error: &ClientError) -> Exit {
             400 | 405 | 413 | 415 | 422 => Exit::Usage,
             _ => Exit::Failed,
         },
-        ClientError::Unreachable { .. } => Exit::Unreachable,
+        ClientError::Unreachable { .. } | ClientError::Interrupted { .. } => Exit::Unreachable,
         ClientError::Setup(_) => Exit::Usage,
         _ => Exit::Failed,
     }
@@ -110,7 +121,10 @@ fn client_exit(error: &ClientError) -> Exit {
 fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        let cause = cause.to_string();
+        let cause = match cause.downcast_ref::<ClientError>() {
+            Some(error) => words::of(error),
+            None => cause.to_string(),
+        };
         if cause.is_empty() || text.ends_with(&cause) {
             continue;
         }
@@ -120,18 +134,6 @@ fn message(error: &anyhow::Error) -> String {
         text.push_str(&cause);
     }
     text
-}
-
-fn hint(error: &anyhow::Error) -> Option<&'static str> {
-    let problem = error.downcast_ref::<ClientError>()?.problem()?;
-    match problem.status {
-        401 => Some(
-            "give a token with --token or BELLWETHER_TOKEN; `bellwether token create` makes one",
-        ),
-        403 => Some("ask an admin for a token with a role that allows it"),
-        503 => Some("try again in a moment"),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -158,6 +160,10 @@ mod tests {
             assert_eq!(exit_of(&error.context("while applying")), exit, "{status}");
         }
         assert_eq!(exit_of(&usage("no")), Exit::Usage);
+        let broken = ClientError::Interrupted { server: String::new(), reason: String::new() };
+        assert_eq!(exit_of(&anyhow::Error::new(broken)), Exit::Unreachable);
+        let settings = InvalidConfig("no".to_owned());
+        assert_eq!(exit_of(&anyhow::Error::new(settings)), Exit::Usage);
         let pipe = io::Error::new(io::ErrorKind::BrokenPipe, "gone");
         assert_eq!(exit_of(&anyhow::Error::new(pipe)), Exit::Ok);
         assert_eq!(exit_of(&anyhow::anyhow!("anything")), Exit::Failed);

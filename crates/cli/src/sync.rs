@@ -8,18 +8,29 @@ use bellwether_api::{Job, JobSpec};
 use bellwether_client::{Client, ClientError};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::exit::usage;
 use crate::show::{now, progress};
-use crate::spec::{Difference, canonical, difference};
+use crate::spec::{Change, Difference, canonical, difference};
+use crate::words;
 
 /// Requests under way at once.
 const AT_ONCE: usize = 16;
 
+/// A job that is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What it is looked for by: its key, or the id of one that has none.
+    pub name: String,
+    /// Where it was read, for messages.
+    pub place: String,
+    /// What it should be.
+    pub spec: JobSpec,
+}
+
 /// A job that is wanted, and how it stands to what is there.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Its key.
-    pub key: String,
+    /// Its key, or the id of one that has none.
+    pub name: String,
     /// What is wanted.
     pub spec: JobSpec,
     /// How that differs.
@@ -41,15 +52,15 @@ pub enum Outcome {
     Refused(ClientError),
 }
 
-/// Compares wanted jobs with the server's. All must have different keys.
+/// Compares wanted jobs with the server's. All must have different names.
 ///
 /// # Errors
 /// If a job is not valid or the server cannot be asked.
-pub async fn plan(client: &Client, specs: Vec<JobSpec>) -> Result<Vec<Planned>> {
-    let bar = progress(specs.len(), "comparing");
-    let planned: Vec<Planned> = stream::iter(specs)
-        .map(|spec| async {
-            let planned = plan_one(client, spec).await;
+pub async fn plan(client: &Client, wanted: Vec<Wanted>) -> Result<Vec<Planned>> {
+    let bar = progress(wanted.len(), "comparing");
+    let planned: Vec<Planned> = stream::iter(wanted)
+        .map(|wanted| async {
+            let planned = plan_one(client, wanted).await;
             bar.inc(1);
             planned
         })
@@ -60,19 +71,23 @@ pub async fn plan(client: &Client, specs: Vec<JobSpec>) -> Result<Vec<Planned>> 
     Ok(planned)
 }
 
-async fn plan_one(client: &Client, mut spec: JobSpec) -> Result<Planned> {
-    let key = spec.key.clone().ok_or_else(|| usage("every job needs a key"))?;
+async fn plan_one(client: &Client, wanted: Wanted) -> Result<Planned> {
+    let Wanted { name, place, mut spec } = wanted;
     if spec.namespace.is_none() {
         spec.namespace = client.namespace().map(str::to_owned);
     }
-    let wanted = canonical(&spec, now()).with_context(|| format!("job '{key}'"))?;
-    let there = match client.in_namespace(spec.namespace.as_deref()).job(&key).await {
+    let mut canonical = canonical(&spec, now()).context(place)?;
+    let there = match client.in_namespace(spec.namespace.as_deref()).job(&name).await {
         Ok(job) => Some(job),
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error.into()),
     };
-    let difference = difference(&wanted, there.as_ref())?;
-    Ok(Planned { key, spec, difference, there })
+    if let (None, Some(there)) = (&spec.namespace, &there) {
+        // Nobody named a namespace: the server took the token's, or the default one.
+        canonical.namespace.clone_from(&there.spec.namespace);
+    }
+    let difference = difference(&canonical, there.as_ref())?;
+    Ok(Planned { name, spec, difference, there })
 }
 
 /// Carries a plan out; the outcomes are in its order.
@@ -95,7 +110,7 @@ async fn execute_one(client: &Client, planned: &Planned) -> Result<Outcome> {
     if planned.difference == Difference::Same {
         return Ok(Outcome::Unchanged);
     }
-    match client.put_job(&planned.key, planned.spec.clone()).await {
+    match client.put_job(&planned.name, planned.spec.clone()).await {
         Ok(put) if put.new => Ok(Outcome::Created),
         Ok(_) if planned.difference == Difference::SameButSecrets => Ok(Outcome::Unchanged),
         Ok(_) => Ok(Outcome::Changed),
@@ -113,23 +128,32 @@ impl Planned {
     pub fn words(&self) -> (&'static str, String) {
         match &self.difference {
             Difference::New => ("create", String::new()),
-            Difference::Changed(fields) => ("change", fields.join(", ")),
+            Difference::Changed(_) => ("change", self.changes()),
             Difference::SameButSecrets => {
                 ("unchanged", "secrets cannot be compared and are sent again".to_owned())
             }
             Difference::Same => ("unchanged", String::new()),
         }
     }
+
+    /// What differs, in a line.
+    fn changes(&self) -> String {
+        let changes: &[Change] = match &self.difference {
+            Difference::Changed(changes) => changes,
+            _ => &[],
+        };
+        changes.iter().map(Change::to_string).collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl Outcome {
     /// What happened, in a word and a remark.
-    pub fn words(&self) -> (&'static str, String) {
+    pub fn words(&self, planned: &Planned) -> (&'static str, String) {
         match self {
             Outcome::Created => ("created", String::new()),
-            Outcome::Changed => ("changed", String::new()),
+            Outcome::Changed => ("changed", planned.changes()),
             Outcome::Unchanged => ("unchanged", String::new()),
-            Outcome::Refused(error) => ("refused", error.to_string()),
+            Outcome::Refused(error) => ("refused", words::of(error)),
         }
     }
 }

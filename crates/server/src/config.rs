@@ -6,6 +6,19 @@ use std::time::Duration;
 
 use bellwether_core::settings::Settings;
 
+/// Settings that cannot be used: what is wrong, and what to do. Whoever started the server can tell
+/// this from what fails on a machine, such as an address that is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidConfig(pub String);
+
+impl std::fmt::Display for InvalidConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidConfig {}
+
 /// The settings of one server process.
 #[derive(Clone, Debug)]
 pub struct Config {

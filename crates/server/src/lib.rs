@@ -26,6 +26,6 @@ mod shard;
 mod start;
 mod work;
 
-pub use config::{Config, TlsFiles};
+pub use config::{Config, InvalidConfig, TlsFiles};
 pub use http::openapi;
 pub use start::{RunningServer, start};

@@ -21,7 +21,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, Tokens};
-use crate::config::Config;
+use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::shard::{self, ShardHandle, ShardParts};
@@ -54,7 +54,8 @@ pub struct RunningServer {
 /// store cannot be read. The message says what to do.
 pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     check_exposure(&config)?;
-    let tls = config.tls.as_ref().map(http::tls_config).transpose()?;
+    let tls = config.tls.as_ref().map(http::tls_config).transpose();
+    let tls = tls.map_err(|error| InvalidConfig(format!("{error:#}")))?;
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
         format!("cannot listen on {}; is another server running there?", config.listen)
     })?;
@@ -118,11 +119,11 @@ fn check_exposure(config: &Config) -> anyhow::Result<()> {
     if config.listen.ip().is_loopback() || config.insecure || config.tls.is_some() {
         return Ok(());
     }
-    bail!(
+    bail!(InvalidConfig(format!(
         "{} can be reached from other machines: give a certificate with --tls-cert and --tls-key \
          (requests then need a token), or say --insecure to go without both",
         config.listen
-    )
+    )))
 }
 
 struct Opened {
@@ -153,19 +154,20 @@ fn store_row(engine: &dyn Engine, first: &Memory, config: &Config) -> anyhow::Re
         if let Some(wanted) = config.shards
             && u32::from(wanted) != row.shards
         {
-            bail!(
+            bail!(InvalidConfig(format!(
                 "{} has {} shards, and that cannot be changed; start without --shards, or with \
                  --shards {}",
                 config.data_dir.display(),
                 row.shards,
                 row.shards
-            );
+            )));
         }
         return Ok(row);
     }
     let shards = config.shards.unwrap_or(SHARDS);
     if shards == 0 || shards > bellwether_core::id::SHARDS_MAX {
-        bail!("--shards must be from 1 to {}", bellwether_core::id::SHARDS_MAX);
+        let most = bellwether_core::id::SHARDS_MAX;
+        bail!(InvalidConfig(format!("--shards must be from 1 to {most}")));
     }
     let row = StoreRow {
         id: format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>()),

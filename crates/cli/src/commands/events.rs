@@ -1,16 +1,18 @@
 //! `bellwether events`: what happens to runs, as it happens.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 
 use anyhow::Result;
 use bellwether_api::LiveEvent;
-use bellwether_client::{EventFilter, Heard};
+use bellwether_client::{ClientError, EventFilter, Heard};
 use clap::Args;
-use futures::TryStreamExt;
+use futures::{Stream, TryStreamExt};
 
+use super::patience::Patience;
 use crate::context::{ClientArgs, Context};
 use crate::exit::eprint_line;
 use crate::show::run_status;
+use crate::spec::parse_count;
 
 /// Shows events until it is stopped.
 #[derive(Args, Debug)]
@@ -22,36 +24,66 @@ pub struct EventsArgs {
     #[arg(long)]
     queue: Option<String>,
     /// Stop after so many
-    #[arg(long, value_name = "N")]
-    count: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    count: Option<usize>,
     #[command(flatten)]
     client: ClientArgs,
 }
 
-/// Shows them.
+/// Shows them, also across restarts of the server.
 pub async fn run(args: EventsArgs) -> Result<()> {
     let mut context = args.client.context()?;
+    let job = match &args.job {
+        // A name that is none would never be heard of.
+        Some(name) => Some(context.client.job(name).await?.info.id),
+        None => None,
+    };
     let filter = EventFilter { namespace: None, queue: args.queue };
+    let mut left = args.count.unwrap_or(usize::MAX);
+    let mut patience = Patience::default();
     let mut events = pin!(context.client.events(&filter).await?);
-    let mut left = args.count.unwrap_or(u64::MAX);
-    while left > 0
-        && let Some(heard) = events.try_next().await?
-    {
-        let event = match heard {
-            Heard::Event(event) => event,
-            Heard::Missed(count) => {
-                eprint_line(&format!("{count} events were missed: they came faster than printed"));
-                continue;
+    loop {
+        let gone = listen(&mut context, events.as_mut(), job.as_deref(), &mut left).await?;
+        let Some(mut error) = gone else { return Ok(()) };
+        let again = loop {
+            patience.after(error).await?;
+            match context.client.events(&filter).await {
+                Ok(events) => break events,
+                Err(another) => error = another,
             }
         };
-        let wanted =
-            |job: &String| event.job_id == *job || event.key.as_ref().is_some_and(|key| key == job);
-        if args.job.as_ref().is_none_or(wanted) {
-            print(&mut context, &event)?;
-            left -= 1;
+        patience.answered("; what happened in between is not shown");
+        events.set(again);
+    }
+}
+
+/// Shows what is heard until there have been enough, or the connection ends; then why.
+async fn listen(
+    context: &mut Context,
+    mut events: Pin<&mut impl Stream<Item = Result<Heard, ClientError>>>,
+    job: Option<&str>,
+    left: &mut usize,
+) -> Result<Option<ClientError>> {
+    while *left > 0 {
+        match events.try_next().await {
+            Ok(Some(Heard::Event(event))) => {
+                if job.is_none_or(|job| event.job_id == job) {
+                    print(context, &event)?;
+                    *left -= 1;
+                }
+            }
+            Ok(Some(Heard::Missed(count))) => {
+                eprint_line(&format!("{count} events were missed: they came faster than printed"));
+            }
+            Ok(None) => {
+                let server = context.client.server().to_owned();
+                let reason = "it has stopped".to_owned();
+                return Ok(Some(ClientError::Interrupted { server, reason }));
+            }
+            Err(error) => return Ok(Some(error)),
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn print(context: &mut Context, event: &LiveEvent) -> Result<()> {

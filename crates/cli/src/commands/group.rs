@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 use futures::TryStreamExt;
 
 use crate::context::{ClientArgs, Context};
+use crate::exit::eprint_line;
 use crate::show::{Column, Screen, Table, Tone};
-use crate::spec::{parse_span, typed_time};
+use crate::spec::{parse_lasting, typed_time};
 
 /// Groups of jobs.
 #[derive(Args, Debug)]
@@ -49,7 +50,7 @@ enum Action {
 #[derive(Args, Debug)]
 pub struct MaintenanceFlags {
     /// How long it lasts
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse_span, conflicts_with = "until")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_lasting, conflicts_with = "until")]
     lasting: Option<Span>,
     /// When it ends
     #[arg(long, value_name = "TIME")]
@@ -78,6 +79,7 @@ pub async fn run(args: GroupArgs) -> Result<()> {
         Action::Pause { group, note } => {
             context.client.pause_group(&group, &PauseRequest { note }).await?;
             done(&mut context, &group, "paused")?;
+            tell_if_empty(&context, &group).await?;
         }
         Action::Resume { group } => {
             context.client.resume_group(&group).await?;
@@ -86,6 +88,7 @@ pub async fn run(args: GroupArgs) -> Result<()> {
         Action::Maintenance { group, how } => {
             context.client.maintain_group(&group, &how.request()?).await?;
             done(&mut context, &group, "in maintenance")?;
+            tell_if_empty(&context, &group).await?;
         }
     }
     context.screen.flush()?;
@@ -97,6 +100,21 @@ fn done(context: &mut Context, group: &str, what: &str) -> Result<()> {
         return context.print_json(&serde_json::json!({ "group": group, "done": what }));
     }
     context.screen.line(&format!("group {group} is {what}"))?;
+    context.screen.flush()?;
+    Ok(())
+}
+
+/// A group can be switched before it has jobs; but it may also be a slip of the pen.
+async fn tell_if_empty(context: &Context, name: &str) -> Result<()> {
+    let filter = PageFilter { limit: Some(1_000), cursor: None };
+    let groups: Vec<Group> = context.client.groups_all(filter).try_collect().await?;
+    let named: Vec<&Group> = groups.iter().filter(|group| group.name == name).collect();
+    // Without a namespace it was that of the token, or the default one.
+    let namespace = context.client.namespace().unwrap_or("default");
+    let own = named.iter().find(|group| group.namespace == namespace).or(named.first());
+    if own.is_none_or(|group| group.jobs == 0) {
+        eprint_line(&format!("no job is in the group {name} yet; it holds for those that come"));
+    }
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! A file per command. Each has its flags as a struct and `run`, which does it.
+//! A file per command. Each has its flags as a struct and `run`, which does it. What lists have in
+//! common is in `listing`, what those have that follow something in `patience`.
 
 pub mod apply;
 pub mod audit;
@@ -9,6 +10,8 @@ pub mod events;
 pub mod group;
 pub mod health;
 pub mod job;
+pub mod listing;
+pub mod patience;
 pub mod run;
 pub mod schedule;
 pub mod server;

@@ -16,6 +16,9 @@ use crate::show::{Screen, clock_text, now, parse_time};
 pub struct ScheduleArgs {
     #[command(subcommand)]
     action: Action,
+    /// JSON instead of text
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -43,17 +46,15 @@ struct ExplainArgs {
     /// The job's namespace/key, from which H is computed
     #[arg(long, value_name = "NAMESPACE/KEY", default_value = "")]
     identity: String,
-    /// JSON instead of text
-    #[arg(long)]
-    json: bool,
 }
 
 /// Explains it.
 pub fn run(args: &ScheduleArgs) -> Result<()> {
+    let json = args.json;
     let Action::Explain(args) = &args.action;
     let explained = explain(args)?;
     let mut screen = Screen::stdout();
-    if args.json {
+    if json {
         let times: Vec<String> = explained.times.iter().map(Time::to_string).collect();
         let value = serde_json::json!({
             "description": explained.description,

@@ -5,8 +5,8 @@ use bellwether_api::{Role, Span, Token, TokenSpec};
 use clap::{Args, Subcommand};
 
 use crate::context::{ClientArgs, Context};
-use crate::exit::eprint_line;
-use crate::show::{Column, Table, Tone, confirmed};
+use crate::exit::{conflict, eprint_line, usage};
+use crate::show::{Column, Table, Tone, confirmed, now};
 use crate::spec::parse_span;
 
 /// Tokens.
@@ -40,6 +40,9 @@ enum Action {
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
+        /// Also if it is the last one with which tokens can be made
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -57,16 +60,7 @@ pub async fn run(args: TokenArgs) -> Result<()> {
             create(&mut context, &spec).await?;
         }
         Action::List => list(&mut context).await?,
-        Action::Revoke { name, yes } => {
-            if confirmed(&format!("Revoke the token '{name}'?"), yes)? {
-                context.client.revoke_token(&name).await?;
-                if context.json {
-                    context.print_json(&serde_json::json!({ "revoked": name }))?;
-                } else {
-                    context.screen.line(&format!("token {name} is revoked"))?;
-                }
-            }
-        }
+        Action::Revoke { name, yes, force } => revoke(&mut context, &name, yes, force).await?,
     }
     context.screen.flush()?;
     Ok(())
@@ -89,6 +83,33 @@ async fn create(context: &mut Context, spec: &TokenSpec) -> Result<()> {
         new.token.role.name()
     ));
     Ok(())
+}
+
+async fn revoke(context: &mut Context, name: &str, yes: bool, force: bool) -> Result<()> {
+    let tokens = context.client.tokens().await?.items;
+    if !force && is_last_admin(&tokens, name) {
+        return Err(conflict(format!(
+            "'{name}' is the last admin token: without it nobody can make tokens any more; make \
+             another one first (bellwether token create NAME --role admin), or say --force"
+        )));
+    }
+    if !confirmed(&format!("Revoke the token '{name}'?"), yes)? {
+        return Err(usage("nothing was changed"));
+    }
+    context.client.revoke_token(name).await?;
+    if context.json {
+        return context.print_json(&serde_json::json!({ "revoked": name }));
+    }
+    context.screen.line(&format!("token {name} is revoked"))?;
+    Ok(())
+}
+
+/// Whether this is the only token that may make others, everywhere and for good.
+fn is_last_admin(tokens: &[Token], name: &str) -> bool {
+    let is_admin = |token: &&Token| token.role == Role::Admin && token.namespace.is_none();
+    let lasting = |token: &&Token| token.expires_at.is_none_or(|at| at.0 > now());
+    let mut admins = tokens.iter().filter(is_admin).filter(lasting);
+    matches!((admins.next(), admins.next()), (Some(only), None) if only.name == name)
 }
 
 async fn list(context: &mut Context) -> Result<()> {
@@ -120,4 +141,31 @@ async fn list(context: &mut Context) -> Result<()> {
     }
     context.screen.table(&table)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_last_admin_token_is_known() {
+        let token = |name: &str, role: &str, more: serde_json::Value| -> Token {
+            let mut token = json!({"name": name, "role": role, "created_by": "x",
+                                   "created_at": "2026-01-01T00:00:00Z"});
+            token.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value(token).unwrap()
+        };
+        let mut tokens = vec![
+            token("root", "admin", json!({})),
+            token("ci", "editor", json!({})),
+            token("team", "admin", json!({"namespace": "team"})),
+            token("old", "admin", json!({"expires_at": "2020-01-02T00:00:00Z"})),
+        ];
+        assert!(is_last_admin(&tokens, "root"));
+        assert!(!is_last_admin(&tokens, "ci") && !is_last_admin(&tokens, "old"));
+        tokens.push(token("second", "admin", json!({})));
+        assert!(!is_last_admin(&tokens, "root"));
+    }
 }

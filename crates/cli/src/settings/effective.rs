@@ -160,6 +160,9 @@ pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> 
         let p = pick!(layers, require_token);
         layers.or(p, false)
     };
+    if config.shards == Some(0) {
+        return Err(usage("--shards must be at least 1"));
+    }
     fill_worker(&mut config, &mut layers, &defaults)?;
     fill_rules(&mut config.rules, &mut layers, &defaults.rules);
     let log_level = {
@@ -194,6 +197,15 @@ fn fill_worker(config: &mut Config, layers: &mut Layers<'_>, defaults: &Config) 
         let p = pick!(layers, worker_http_slots);
         layers.or(p, defaults.worker_http_slots)
     };
+    for (name, slots) in
+        [("--worker-slots", config.worker_slots), ("--worker-http-slots", config.worker_http_slots)]
+    {
+        if slots == 0 {
+            return Err(usage(format!(
+                "{name} must be at least 1; to run no work in this process say --no-worker"
+            )));
+        }
+    }
     let limit = {
         let p = pick!(layers, output_limit);
         layers.or(p, Size(defaults.output_limit as u64))

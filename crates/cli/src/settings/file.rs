@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::Values;
 use crate::exit::usage;
@@ -20,8 +20,9 @@ pub fn load(named: Option<&Path>) -> Result<(Option<PathBuf>, Values)> {
         None => PLACES.iter().map(PathBuf::from).find(|path| path.is_file()),
     };
     let Some(path) = path else { return Ok((None, Values::default())) };
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read the configuration file '{}'", path.display()))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        usage(format!("cannot read the configuration file '{}': {error}", path.display()))
+    })?;
     let values = parse(&text).map_err(|why| {
         usage(format!("the configuration file '{}' is not valid: {why}", path.display()))
     })?;

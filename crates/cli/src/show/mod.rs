@@ -7,7 +7,7 @@ mod status;
 mod table;
 mod when;
 
-pub use confirm::confirmed;
+pub use confirm::{can_ask, confirmed};
 pub use progress::progress;
 pub use screen::{Screen, Tone, now};
 pub use status::{job_status, run_status};

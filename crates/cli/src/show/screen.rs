@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+use bellwether_api::{JobSpec, TextOr};
 use bellwether_core::time::Time;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -53,6 +54,8 @@ pub struct Screen {
     /// Columns of the terminal; `None` if it is none.
     width: Option<usize>,
     zone: TimeZone,
+    /// Whether the last bytes ended within a line.
+    mid_line: bool,
 }
 
 impl Screen {
@@ -67,6 +70,7 @@ impl Screen {
             colour: terminal && !plain,
             width: width.map(|(width, _)| usize::from(width.0)),
             zone: TimeZone::system(),
+            mid_line: false,
         }
     }
 
@@ -77,8 +81,17 @@ impl Screen {
 
     /// Writes bytes as they are, at once.
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(last) = bytes.last() {
+            self.mid_line = *last != b'\n';
+        }
         self.out.write_all(bytes)?;
         self.out.flush()
+    }
+
+    /// Whether what was written byte by byte ended within a line. What is said next on standard
+    /// error should then begin with a line's end; standard output gets the bytes and no more.
+    pub fn is_mid_line(&self) -> bool {
+        self.mid_line
     }
 
     /// Lets out what has been written.
@@ -120,6 +133,22 @@ impl Screen {
     /// Both: `2026-12-31 23:59:59 +01:00 (in 5m)`.
     pub fn clock_and_when(&self, time: Time) -> String {
         format!("{} ({})", self.clock(time), self.when(time))
+    }
+
+    /// The same of a time of a job; with the time on the clock of the job's zone, if that shows
+    /// another: `2026-12-31 23:59:59 +00:00 (in 5m; 00:59:59 in Europe/Berlin)`.
+    pub fn clock_of_job(&self, time: Time, spec: &JobSpec) -> String {
+        let there = job_zone(spec).and_then(|name| when::clock_elsewhere(&self.zone, &name, time));
+        let there = there.map(|there| format!("; {there}")).unwrap_or_default();
+        format!("{} ({}{there})", self.clock(time), self.when(time))
+    }
+}
+
+/// The zone a job's schedule names.
+fn job_zone(spec: &JobSpec) -> Option<String> {
+    match &spec.schedule {
+        Some(TextOr::Object(schedule)) => schedule.timezone.clone(),
+        _ => None,
     }
 }
 

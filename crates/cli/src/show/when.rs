@@ -8,7 +8,8 @@ use jiff::tz::TimeZone;
 /// Beyond this the date says more than a count of days.
 const RELATIVE_MAX_MS: u64 = 400 * DAY_MS;
 
-/// An instant as seen from another: `in 5m`, `3s ago`, `now`.
+/// An instant as seen from another: `in 5m`, `3s ago`, `now`. To the nearest unit, so that half an
+/// hour from now is `in 30m` also a moment later.
 pub fn relative_text(now: Time, time: Time) -> String {
     let distance_ms = time.since_ms(now).max(now.since_ms(time));
     if distance_ms > RELATIVE_MAX_MS {
@@ -21,20 +22,24 @@ pub fn relative_text(now: Time, time: Time) -> String {
     if time > now { format!("in {text}") } else { format!("{text} ago") }
 }
 
-/// The two largest units that matter.
+/// The two largest units that matter, rounded.
 fn distance_text(ms: u64) -> String {
-    let (days, hours) = (ms / DAY_MS, ms % DAY_MS / HOUR_MS);
-    let (minutes, seconds) = (ms % HOUR_MS / MINUTE_MS, ms % MINUTE_MS / SECOND_MS);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, minutes) if minutes < 10 && seconds > 0 => format!("{minutes}m {seconds}s"),
-        (0, 0, minutes) => format!("{minutes}m"),
-        (0, hours, 0) => format!("{hours}h"),
-        (0, hours, minutes) => format!("{hours}h {minutes}m"),
-        (days, 0, _) => format!("{days}d"),
-        (days, ..) if days >= 10 => format!("{days}d"),
-        (days, hours, _) => format!("{days}d {hours}h"),
-    }
+    let unit = match rounded(ms, SECOND_MS) {
+        short if short < 10 * MINUTE_MS => SECOND_MS,
+        _ if rounded(ms, MINUTE_MS) < DAY_MS => MINUTE_MS,
+        _ if rounded(ms, HOUR_MS) < 10 * DAY_MS => HOUR_MS,
+        _ => DAY_MS,
+    };
+    let ms = rounded(ms, unit);
+    let parts = [(ms / DAY_MS, "d"), (ms % DAY_MS / HOUR_MS, "h")];
+    let fine = [(ms % HOUR_MS / MINUTE_MS, "m"), (ms % MINUTE_MS / SECOND_MS, "s")];
+    let parts = parts.into_iter().chain(fine).filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, unit)| format!("{count}{unit}")).collect();
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+}
+
+fn rounded(ms: u64, unit: u64) -> u64 {
+    ms.saturating_add(unit / 2) / unit * unit
 }
 
 /// How long something took: `350ms`, `1.2s`, `2m 3s`.
@@ -52,6 +57,17 @@ pub fn clock_text(zone: &TimeZone, time: Time) -> String {
         Ok(instant) => instant.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),
         Err(_) => time.to_string(),
     }
+}
+
+/// An instant on the clock of a zone by name, if that shows another time than `here` does:
+/// `00:59:59 in Europe/Berlin`.
+pub fn clock_elsewhere(here: &TimeZone, name: &str, time: Time) -> Option<String> {
+    let instant = Timestamp::from_millisecond(time.0).ok()?;
+    let there = instant.to_zoned(TimeZone::get(name).ok()?);
+    if there.datetime() == instant.to_zoned(here.clone()).datetime() {
+        return None;
+    }
+    Some(format!("{} in {name}", there.strftime("%H:%M:%S")))
 }
 
 /// Reads a time as people type it: RFC 3339, a wall clock time such as `2026-12-31 23:59` or
@@ -100,6 +116,13 @@ mod tests {
             (90_000, "in 1m 30s"),
             (5 * 60_000, "in 5m"),
             (25 * 60_000 + 7_000, "in 25m"),
+            (30 * 60_000 - 20, "in 30m"),
+            (2 * 60_000 - 20, "in 2m"),
+            (10 * 60_000 - 20, "in 10m"),
+            (3_600_000 - 20, "in 1h"),
+            (86_400_000 - 20, "in 1d"),
+            (10 * 86_400_000 - 20, "in 10d"),
+            (-59_600, "1m ago"),
             (3 * 3_600_000, "in 3h"),
             (3 * 3_600_000 + 60_000, "in 3h 1m"),
             (2 * 86_400_000 + 4 * 3_600_000, "in 2d 4h"),
@@ -132,5 +155,8 @@ mod tests {
         assert!(parse_time("tomorrow", &berlin, now).unwrap_err().contains("in 5m"));
         let shown = clock_text(&berlin, now);
         assert_eq!(shown, "2026-06-01 14:00:00 +02:00");
+        let elsewhere = |name| clock_elsewhere(&berlin, name, now);
+        assert_eq!(elsewhere("Asia/Tokyo").as_deref(), Some("21:00:00 in Asia/Tokyo"));
+        assert_eq!(elsewhere("Europe/Paris"), None, "the clocks show the same");
     }
 }

@@ -4,6 +4,8 @@
 //! brought into the server's canonical form before they are compared, by the same code the server
 //! uses, so that applying a file twice changes nothing.
 
+use std::fmt;
+
 use anyhow::Result;
 use bellwether_api::{Job, JobSpec, MASK};
 use bellwether_core::time::Time;
@@ -18,11 +20,42 @@ pub enum Difference {
     /// There is no such job.
     New,
     /// These fields differ.
-    Changed(Vec<String>),
+    Changed(Vec<Change>),
     /// Nothing differs that can be seen; secrets cannot, so it may have to be sent all the same.
     SameButSecrets,
     /// Nothing differs.
     Same,
+}
+
+/// A field that differs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Its path, such as `schedule.cron`.
+    pub field: String,
+    /// What is there.
+    pub from: Option<Value>,
+    /// What is wanted.
+    pub to: Option<Value>,
+}
+
+/// How much of a value is shown.
+const SHOWN_CHARS_MAX: usize = 60;
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: &Option<Value>| {
+            let text = match value {
+                None => return "not set".to_owned(),
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+            };
+            match text.char_indices().nth(SHOWN_CHARS_MAX) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            }
+        };
+        write!(f, "{}: {} → {}", self.field, shown(&self.from), shown(&self.to))
+    }
 }
 
 /// A spec in canonical form, with its secrets masked.
@@ -46,19 +79,30 @@ pub fn difference(wanted: &JobSpec, there: Option<&Job>) -> Result<Difference> {
         old.enabled = None;
     }
     let (old, new) = (object(&old)?, object(wanted)?);
-    let mut changed: Vec<String> = old
-        .keys()
-        .chain(new.keys())
-        .filter(|name| old.get(*name) != new.get(*name))
-        .cloned()
-        .collect();
-    changed.sort_unstable();
-    changed.dedup();
+    let mut changed = Vec::new();
+    changes("", &old, &new, &mut changed);
     if !changed.is_empty() {
         return Ok(Difference::Changed(changed));
     }
     let secrets = Value::Object(new).to_string().contains(MASK);
     Ok(if secrets { Difference::SameButSecrets } else { Difference::Same })
+}
+
+/// What differs between two objects, by the path of each field, in their order.
+fn changes(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, into: &mut Vec<Change>) {
+    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let field = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match (old.get(name), new.get(name)) {
+            (from, to) if from == to => {}
+            (Some(Value::Object(from)), Some(Value::Object(to))) => {
+                changes(&field, from, to, into);
+            }
+            (from, to) => into.push(Change { field, from: from.cloned(), to: to.cloned() }),
+        }
+    }
 }
 
 fn object(spec: &JobSpec) -> Result<Map<String, Value>> {
@@ -89,6 +133,27 @@ pub fn merge_patch(old: &Value, new: &Value) -> Value {
     Value::Object(patch)
 }
 
+/// Puts a JSON merge patch into a value.
+pub fn apply_patch(value: &mut Value, patch: &Map<String, Value>) {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = value else { return };
+    for (name, change) in patch {
+        match change {
+            Value::Null => {
+                fields.remove(name);
+            }
+            Value::Object(inner) => {
+                apply_patch(fields.entry(name.clone()).or_insert(Value::Null), inner);
+            }
+            other => {
+                fields.insert(name.clone(), other.clone());
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -110,32 +175,46 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn check(wanted: Value, there: Value, expected: Difference) {
+    fn compared(wanted: Value, there: Value) -> Difference {
         let wanted = canonical(&serde_json::from_value(wanted).unwrap(), NOW).unwrap();
-        assert_eq!(difference(&wanted, Some(&job(there))).unwrap(), expected);
+        difference(&wanted, Some(&job(there))).unwrap()
+    }
+
+    #[track_caller]
+    fn check_changes(wanted: Value, there: Value, expected: &[&str]) {
+        let Difference::Changed(changes) = compared(wanted, there) else {
+            panic!("nothing differs");
+        };
+        let changes: Vec<String> = changes.iter().map(Change::to_string).collect();
+        assert_eq!(changes, expected);
     }
 
     #[test]
     fn the_same_job_written_otherwise_is_the_same() {
-        check(
+        let difference = compared(
             json!({"key": "a", "schedule": "5 2 * * 6", "command": "x", "retries": 3, "overlap": "skip"}),
             json!({"key": "a", "schedule": {"cron": "5 2 * * 6"}, "command": "x",
                    "retry": {"max": 3}, "overlap": "skip", "namespace": "default"}),
-            Difference::Same,
         );
+        assert_eq!(difference, Difference::Same);
     }
 
     #[test]
-    fn what_differs_is_named() {
-        check(
-            json!({"key": "a", "schedule": "5 2 * * 6", "command": "y"}),
+    fn what_differs_is_named_with_its_values() {
+        check_changes(
+            json!({"key": "a", "schedule": "5 2 * * 6", "command": "y", "retries": 2}),
             json!({"key": "a", "schedule": "5 3 * * 6", "command": "x", "timeout": "1m"}),
-            Difference::Changed(vec!["command".into(), "schedule".into(), "timeout".into()]),
+            &[
+                "command: x → y",
+                "retries: not set → 2",
+                "schedule.cron: 5 3 * * 6 → 5 2 * * 6",
+                "timeout: 1m → not set",
+            ],
         );
-        check(
+        check_changes(
             json!({"key": "a", "schedule": "@daily", "command": "y", "enabled": false}),
             json!({"key": "a", "schedule": "@daily", "command": "y"}),
-            Difference::Changed(vec!["enabled".into()]),
+            &["enabled: true → false"],
         );
     }
 
@@ -143,7 +222,7 @@ mod tests {
     fn secrets_cannot_be_compared() {
         let spec = json!({"key": "a", "schedule": "@daily",
             "http": {"url": "http://h", "auth": {"bearer": "s3cret"}}});
-        check(spec.clone(), spec, Difference::SameButSecrets);
+        assert_eq!(compared(spec.clone(), spec), Difference::SameButSecrets);
     }
 
     #[test]
@@ -153,5 +232,8 @@ mod tests {
         let patch = merge_patch(&old, &new);
         assert_eq!(patch, json!({"b": {"c": 5, "d": null}, "e": [1], "f": null, "g": 6}));
         assert_eq!(merge_patch(&old, &old), json!({}));
+        let mut patched = old.clone();
+        apply_patch(&mut patched, patch.as_object().unwrap());
+        assert_eq!(patched, new);
     }
 }

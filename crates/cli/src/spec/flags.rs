@@ -220,10 +220,16 @@ mod tests {
             let line = ["job-add"].iter().chain(&line);
             assert!(Line::try_parse_from(line.clone()).is_err(), "{line:?}");
         }
-        for line in [vec!["--body", "x", "--", "x"], vec!["--payload", "{}", "--", "x"]] {
+        for line in [
+            vec!["--body", "x", "--", "x"],
+            vec!["--payload", "{}", "--", "x"],
+            vec!["--delay", "5m", "--match-both-days", "--", "x"],
+            vec!["--schedule", "every 5m", "--match-both-days", "--", "x"],
+            vec!["--cron", "@daily", "--after-finish", "--", "x"],
+        ] {
             let line = Line::try_parse_from(["job-add"].iter().chain(&line)).unwrap();
             let error = line.flags.apply(&mut JobSpec::default()).unwrap_err().to_string();
-            assert!(error.contains("goes with --"), "{error}");
+            assert!(error.contains("goes with "), "{error}");
         }
     }
 

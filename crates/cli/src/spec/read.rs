@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use bellwether_api::JobSpec;
+use bellwether_server::convert;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,29 +22,60 @@ pub fn read_text(path: &Path) -> Result<String> {
         .map_err(|error| usage(format!("cannot read '{}': {error}", path.display())))
 }
 
-/// Reads jobs from a text: YAML documents, JSON documents one after the other (so also one per
-/// line), each a job, a list of jobs, or an object whose only field is `jobs`.
-///
-/// # Errors
-/// A sentence that says which job is wrong, and where the text is none of these.
-pub fn read_specs(text: &str) -> Result<Vec<JobSpec>> {
-    let mut values = Vec::new();
-    for document in documents(text)? {
-        flatten(document, &mut values);
-    }
-    let mut specs = Vec::with_capacity(values.len());
-    for (index, value) in values.into_iter().enumerate() {
-        let name = value.get("key").and_then(Value::as_str).map(|key| format!(" ('{key}')"));
-        let spec = JobSpec::deserialize(value).map_err(|error| {
-            usage(format!("job {}{}: {error}", index + 1, name.unwrap_or_default()))
-        })?;
-        specs.push(spec);
-    }
-    Ok(specs)
+/// What to call a file in messages.
+pub fn name_of(path: &Path) -> String {
+    if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// The documents in a text.
-fn documents(text: &str) -> Result<Vec<Value>> {
+/// A job that was read.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// Where it stands: file, document if there are several, number and key.
+    pub place: String,
+    /// The job.
+    pub spec: JobSpec,
+}
+
+/// Reads jobs from a text: YAML documents, JSON documents one after the other (so also one per
+/// line), each a job, a list of jobs, or an object whose only field is `jobs`. `name` is what the
+/// text is called in messages.
+///
+/// # Errors
+/// A sentence that says which job and field is wrong, and where the text is none of these.
+pub fn read_specs(name: &str, text: &str) -> Result<Vec<Described>> {
+    let documents = documents(text).map_err(|why| usage(format!("{name}: {why}")))?;
+    let several = documents.len() > 1;
+    let mut read = Vec::new();
+    for (index, document) in documents.into_iter().enumerate() {
+        let mut values = Vec::new();
+        flatten(document, &mut values);
+        let document = if several { format!(", document {}", index + 1) } else { String::new() };
+        let alone = values.len() == 1 && several;
+        for (index, value) in values.into_iter().enumerate() {
+            let number = if alone { String::new() } else { format!(", job {}", index + 1) };
+            let key = value.get("key").and_then(Value::as_str).map(|key| format!(" ('{key}')"));
+            let place = format!("{name}{document}{number}{}", key.unwrap_or_default());
+            let spec = spec(&value).map_err(|why| usage(format!("{place}: {why}")))?;
+            read.push(Described { place, spec });
+        }
+    }
+    Ok(read)
+}
+
+/// A job, or what is wrong with it in the server's own words.
+fn spec(value: &Value) -> Result<JobSpec, String> {
+    let text = value.to_string();
+    convert::from_json(text.as_bytes()).map_err(|mut problem| {
+        // It was read on one line of our own making: only the path of the field means something.
+        if let Some(at) = problem.detail.rfind(" (line 1, column ") {
+            problem.detail.truncate(at);
+        }
+        problem.to_string()
+    })
+}
+
+/// The documents in a text, or why it is none.
+fn documents(text: &str) -> Result<Vec<Value>, String> {
     let json = text.trim_start().starts_with(['{', '[']);
     let mut json_error = None;
     if json {
@@ -62,8 +94,8 @@ fn documents(text: &str) -> Result<Vec<Value>> {
         });
         match (value, &json_error) {
             (Ok(value), _) => documents.push(value),
-            (Err(_), Some(error)) => return Err(usage(format!("this is not JSON: {error}"))),
-            (Err(error), None) => return Err(usage(format!("this is not YAML: {error}"))),
+            (Err(_), Some(error)) => return Err(format!("this is not JSON: {error}")),
+            (Err(error), None) => return Err(format!("this is not YAML: {error}")),
         }
     }
     Ok(documents)
@@ -85,7 +117,7 @@ mod tests {
     use super::*;
 
     fn keys(text: &str) -> Vec<String> {
-        read_specs(text).unwrap().into_iter().filter_map(|spec| spec.key).collect()
+        read_specs("f", text).unwrap().into_iter().filter_map(|read| read.spec.key).collect()
     }
 
     #[test]
@@ -108,20 +140,32 @@ mod tests {
     #[test]
     fn anchors_save_repetition() {
         let text = "- &base\n  key: a\n  retries: 3\n- <<: *base\n  key: b\n";
-        let specs = read_specs(text).unwrap();
-        assert_eq!((specs[1].key.as_deref(), specs[1].retries), (Some("b"), Some(3)));
+        let second = &read_specs("f", text).unwrap()[1];
+        assert_eq!((second.spec.key.as_deref(), second.spec.retries), (Some("b"), Some(3)));
+        assert_eq!(second.place, "f, job 2 ('b')");
     }
 
     #[test]
-    fn mistakes_name_the_job() {
+    fn mistakes_name_file_job_and_field() {
         for (text, part) in [
-            ("- key: a\n- key: b\n  comand: ls\n", "job 2 ('b'): unknown field `comand`"),
-            ("{\"key\": \"a\"", "this is not JSON"),
-            ("key: [a\n", "this is not YAML"),
+            (
+                "- key: a\n- key: b\n  comand: ls\n",
+                "f.yaml, job 2 ('b'): comand: there is no field 'comand'; did you mean `command`? \
+                 (unknown_field)",
+            ),
+            (
+                "key: a\n---\nkey: b\nretry: {maxx: 3}\n",
+                "f.yaml, document 2 ('b'): retry.maxx: there is no field 'maxx'; did you mean \
+                 `max`? (unknown_field)",
+            ),
+            ("key: a\nretries: lots\n", "f.yaml, job 1 ('a'): retries: found a text, expected"),
+            ("{\"key\": \"a\"", "f.yaml: this is not JSON"),
+            ("key: [a\n", "f.yaml: this is not YAML"),
             ("just text", "job 1"),
         ] {
-            let error = read_specs(text).unwrap_err().to_string();
+            let error = read_specs("f.yaml", text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
+            assert!(!error.contains("line 1, column"), "{error}");
         }
     }
 }

@@ -74,9 +74,15 @@ impl ScheduleFlags {
                 Schedule { cron, every, at, delay, after, rate: None, any: None, ..schedule };
         }
         if self.after_finish {
+            if schedule.every.is_none() && schedule.rate.is_none() {
+                return Err(usage("--after-finish goes with --every"));
+            }
             schedule.after = Some(After::Finish);
         }
         if self.match_both_days {
+            if schedule.cron.is_none() && schedule.any.is_none() {
+                return Err(usage("--match-both-days goes with a cron expression"));
+            }
             schedule.day_match = Some(DayMatch::Both);
         }
         set(&mut schedule.timezone, &self.timezone);
@@ -137,6 +143,17 @@ pub fn schedule_object(schedule: &TextOr<Schedule>) -> Result<Schedule> {
             let rule = parse_expression(line).map_err(|error| usage(error.message))?;
             Ok(schedule_of_rule(&rule))
         }
+    }
+}
+
+/// Whether a job runs once.
+pub fn is_once(spec: &JobSpec) -> bool {
+    if spec.schedule_time.is_some() {
+        return true;
+    }
+    match spec.schedule.as_ref().map(schedule_object) {
+        Some(Ok(schedule)) => schedule.at.is_some() || schedule.delay.is_some(),
+        _ => false,
     }
 }
 

@@ -15,6 +15,23 @@ pub fn parse_span(text: &str) -> Result<Span, String> {
     parse_duration_ms(text).map(Span)
 }
 
+/// Reads a duration that is not nothing.
+pub fn parse_lasting(text: &str) -> Result<Span, String> {
+    match parse_span(text)? {
+        Span(0) => Err("it must last longer than nothing".to_owned()),
+        span => Ok(span),
+    }
+}
+
+/// Reads a number of things of which there must be one at least.
+pub fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("a whole number, at least 1".to_owned()),
+    }
+}
+
 /// Reads `name=value`.
 pub fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

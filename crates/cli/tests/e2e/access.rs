@@ -33,9 +33,58 @@ fn tokens_are_made_listed_and_revoked() {
 }
 
 #[test]
+fn the_last_admin_token_is_not_revoked_by_accident() {
+    let mut server = Server::start_with(&["--require-token"]);
+    let admin = admin_token(&mut server);
+    let cli = |args: &[&str]| {
+        let mut command = server.command(args);
+        crate::support::run(command.env("BELLWETHER_TOKEN", &admin), "")
+    };
+    let list = cli(&["token", "list", "--json"]).json_lines();
+    let name = list[0]["name"].as_str().unwrap();
+    let error = cli(&["token", "revoke", name, "--yes"]).fails(4);
+    assert!(error.contains("last admin token") && error.contains("--role admin"), "{error}");
+    cli(&["job", "list"]).ok();
+    cli(&["token", "create", "second", "--role", "admin"]).ok();
+    cli(&["token", "revoke", "second"]).ok();
+}
+
+#[test]
+fn a_token_for_one_namespace_needs_no_flag_for_it() {
+    let mut server = Server::start_with(&["--require-token"]);
+    let admin = admin_token(&mut server);
+    let create = ["token", "create", "team", "--role", "editor", "-n", "team", "--token", &admin];
+    let team = server.cli(&create).ok().trim().to_owned();
+    let cli = |args: &[&str], input: &str| {
+        let mut command = server.command(args);
+        crate::support::run(command.env("BELLWETHER_TOKEN", &team), input)
+    };
+    let add = ["job", "add", "--json", "--key", "a", "--every", "1h", "--", "true"];
+    assert_eq!(cli(&add, "").json()["namespace"], "team");
+    let file = "[{key: a, schedule: every 1h, command: ['true']}, \
+                 {key: b, schedule: '@daily', command: x}]";
+    let apply = |flags: &[&str]| {
+        let mut args = vec!["apply", "-f", "-", "--json"];
+        args.extend(flags);
+        let rows = cli(&args, file).json_lines();
+        let text = |row: &serde_json::Value| row["action"].as_str().unwrap().to_owned();
+        rows.iter().map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(apply(&["--dry-run"]), ["change", "create"]);
+    assert_eq!(apply(&[]), ["changed", "created"], "what the dry run said");
+    assert_eq!(apply(&["--dry-run"]), ["unchanged", "unchanged"]);
+    let error = cli(&["job", "add", "-n", "other", "--every", "1h", "--", "true"], "").fails(6);
+    assert!(error.contains("'team' only") && error.contains("-n"), "{error}");
+    assert!(!error.contains("with a role"), "{error}");
+}
+
+#[test]
 fn the_audit_log_tells_who_changed_what() {
     let server = Server::start();
-    server.add(&["--key", "k", "--every", "1h", "--", "true"]);
+    let job = server.add(&["--key", "k", "--every", "1h", "--", "true"]);
+    let name = format!("k ({})", job["id"].as_str().unwrap());
+    let audit = server.cli(&["audit"]).ok();
+    assert!(audit.contains(&name), "{name} in {audit}");
     server.cli(&["job", "rm", "k", "--yes"]).ok();
     let actions: Vec<String> = server
         .cli(&["audit", "--json"])

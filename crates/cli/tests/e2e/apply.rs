@@ -51,6 +51,13 @@ fn a_file_is_applied_once_and_then_changes_nothing() {
 
     let changed = FILE.replace("5 2 * * 6", "6 2 * * 6");
     assert_eq!(apply(&["--dry-run"], &changed)[0].0, "change");
+    let dry = server.cli_with(&["apply", "-f", "-", "--dry-run"], &changed).ok();
+    assert!(dry.contains("schedule.cron: 5 2 * * 6 → 6 2 * * 6"), "{dry}");
+    let dry = server.cli_with(&["apply", "-f", "-", "--dry-run", "--json"], &changed).json_lines();
+    assert_eq!(
+        dry[0]["changes"],
+        serde_json::json!([{"field": "schedule.cron", "from": "5 2 * * 6", "to": "6 2 * * 6"}])
+    );
     assert_eq!(
         apply(&[], &changed),
         pairs(&[("changed", "a"), ("unchanged", "b"), ("unchanged", "c")])
@@ -71,7 +78,10 @@ fn pruning_deletes_what_the_file_no_longer_has_in_its_groups() {
     let dry =
         actions(server.cli_with(&["apply", "-f", "-", "--prune", "--dry-run", "--json"], shorter));
     assert_eq!(dry.iter().filter(|(action, _)| action == "delete").count(), 2, "{dry:?}");
-    let said = server.cli_with(&["apply", "-f", "-", "--prune"], shorter);
+    let error = server.cli_with(&["apply", "-f", "-", "--prune"], shorter).fails(2);
+    assert!(error.contains("2 jobs") && error.contains("--yes"), "{error}");
+    assert_eq!(server.cli(&["job", "list", "--json"]).json_lines().len(), 4, "nothing is deleted");
+    let said = server.cli_with(&["apply", "-f", "-", "--prune", "--yes"], shorter);
     assert!(said.err.contains("2 deleted"), "{said:?}");
     said.ok();
     let left = server.cli(&["job", "list", "--json"]).json_lines();
@@ -97,9 +107,9 @@ fn mistakes_in_a_file_change_nothing() {
         ),
         (
             "[{key: a, schedule: '@daily', command: x}, {key: b, schedule: '61 * * * *', command: x}]",
-            "job 'b'",
+            "standard input, job 2 ('b')",
         ),
-        ("[{key: a, schedule: '@daily', comand: x}]", "comand"),
+        ("[{key: a, schedule: '@daily', comand: x}]", "did you mean `command`?"),
         ("", "no job"),
     ] {
         let error = server.cli_with(&["apply", "-f", "-"], text).fails(2);
@@ -119,7 +129,10 @@ fn many_jobs_are_applied_with_one_command() {
         .collect();
     let said = server.cli_with(&["apply", "-f", "-"], &text);
     assert!(said.err.contains("300 created"), "{}", said.err);
-    assert_eq!(server.cli(&["job", "list", "--all", "--json"]).json_lines().len(), 300);
+    let json = server.cli(&["job", "list", "--json"]);
+    assert_eq!(json.json_lines().len(), 300, "programs get everything");
+    assert_eq!(server.cli(&["job", "list", "--all"]).ok().lines().count(), 301);
+    server.cli(&["job", "list", "--limit", "0"]).fails(2);
     let few = server.cli(&["job", "list"]);
     assert!(few.err.contains("there are more"), "{}", few.err);
     assert_eq!(few.out.lines().count(), 101);

@@ -88,8 +88,120 @@ fn what_a_crontab_cannot_say_becomes_a_comment() {
     server.add(&["--key", "ping", "--every", "5m", "--http", "http://127.0.0.1:1/"]);
     server.add(&["--key", "words", "--cron", "@daily", "--", "printf", "%s", "it's"]);
     server.add(&["--key", "once", "--delay", "1h", "--", "true"]);
+    server.add(&["--key", "secret", "--cron", "@daily", "--env", "DB_PASSWORD=hunter2", "--", "x"]);
+    server.add(&["--key", "two", "--cron", "@daily", "--", "a\nb"]);
     let exported = server.cli(&["crontab", "export"]).ok();
-    assert!(exported.contains("# not in this crontab: ping"), "{exported}");
-    assert!(exported.contains(r"@daily printf \%s 'it'\''s'"), "{exported}");
-    assert!(!exported.contains("true"), "{exported}");
+    for part in [
+        "# not in this crontab: ping, since it does not run a command",
+        "# not in this crontab: secret, since it has secrets, which the server does not show \
+         (DB_PASSWORD)",
+        "# not in this crontab: two, since the command has several lines",
+        "# bellwether: {\"command\":[\"printf\",\"%s\",\"it's\"],\"key\":\"words\"}\n\
+         @daily printf \\%s 'it'\\''s'\n",
+    ] {
+        assert!(exported.contains(part), "{part} in {exported}");
+    }
+    assert!(!exported.contains("true") && !exported.contains("***"), "{exported}");
+}
+
+/// Jobs with all that a crontab has no place for.
+fn jobs_of_all_kinds(server: &Server) {
+    let policies = ["--retries", "3", "--timeout", "1h", "--overlap", "queue", "--group", "g"];
+    let mut flags = vec!["--key", "nightly", "--cron", "5 2 * * 6", "--timezone", "Europe/Berlin"];
+    flags.extend(policies);
+    flags.extend(["--description", "two\nlines", "--label", "team=bi", "--", "make-report --full"]);
+    server.add(&flags);
+    server.add(&[
+        "--key",
+        "placed",
+        "--cron",
+        "@daily",
+        "--cwd",
+        "/srv/my app",
+        "--env",
+        "GREETING=it's 5%",
+        "--",
+        "a; b",
+    ]);
+    server.add(&[
+        "--key", "words", "--cron", "@hourly", "--user", "root", "--", "printf", "%s", "a b",
+    ]);
+    server.add(&["-n", "team", "--key", "nightly", "--cron", "0 0 * * *", "--", "other"]);
+    server.add(&["--cron", "1 1 * * *", "--", "no key"]);
+}
+
+#[test]
+fn r45_what_is_exported_imports_as_it_was() {
+    let server = Server::start();
+    jobs_of_all_kinds(&server);
+    let exported = server.cli(&["crontab", "export"]).ok();
+    for part in [
+        "# not in this crontab: what cron does not know: group g, ",
+        "retries 3",
+        "cd '/srv/my app' || exit 1; export GREETING='it'\\''s 5\\%'; a; b\n",
+    ] {
+        assert!(exported.contains(part), "{part} in {exported}");
+    }
+    assert!(!exported.contains("HOME=") && !exported.contains("\nGREETING="), "{exported}");
+
+    let back = server.cli_with(&["crontab", "import", "-", "--json"], &exported).json_lines();
+    let actions: Vec<&str> = back.iter().map(|row| row["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["unchanged"; 5], "{back:#?}");
+    assert_eq!(server.cli(&["job", "list", "--json"]).json_lines().len(), 5);
+    assert_eq!(server.cli(&["crontab", "export"]).ok(), exported, "a second time is the same");
+
+    // An edited line counts; what only its mark says stays.
+    let edited = exported.replace("5 2 * * 6", "6 2 * * 6").replace("make-report", "make-it");
+    let edited = edited.replace("; a; b\n", "; a; c\n");
+    let back = server.cli_with(&["crontab", "import", "-"], &edited).ok();
+    assert_eq!(back.matches("changed ").count() - back.matches("unchanged ").count(), 2, "{back}");
+    let job = server.cli(&["job", "show", "nightly", "--json"]).json();
+    assert_eq!((&job["command"], &job["retries"]), (&json!("make-it --full"), &json!(3)));
+    assert_eq!(job["schedule"]["cron"], "6 2 * * 6");
+    let job = server.cli(&["job", "show", "placed", "--json"]).json();
+    let line = r"cd '/srv/my app' || exit 1; export GREETING='it'\''s 5%'; a; c";
+    assert_eq!((&job["command"], &job["cwd"]), (&json!(line), &json!(null)));
+}
+
+#[test]
+fn r45_an_export_moves_to_another_server() {
+    let (one, two) = (Server::start(), Server::start());
+    jobs_of_all_kinds(&one);
+    let exported = one.cli(&["crontab", "export"]).ok();
+    let back = two.cli_with(&["crontab", "import", "-", "--prefix", "one-"], &exported).ok();
+    assert_eq!(back.matches("created").count(), 5, "{back}");
+    let job = two.cli(&["job", "show", "one-nightly", "--json"]).json();
+    assert_eq!((&job["retries"], &job["timeout"]), (&json!(3), &json!("1h")));
+    two.cli(&["job", "show", "one-nightly", "-n", "team"]).ok();
+    let again = two.cli_with(&["crontab", "import", "-", "--prefix", "one-"], &exported).ok();
+    assert_eq!(again.matches("unchanged").count(), 5, "{again}");
+}
+
+#[test]
+fn a_secret_that_a_crontab_sets_reaches_its_marked_lines() {
+    let server = Server::start();
+    let text = "DB_PASSWORD=hunter2\n# bellwether: {\"key\":\"k\",\"retries\":1}\n\
+                @daily echo $DB_PASSWORD\n";
+    let said = server.cli_with(&["crontab", "import", "-"], text).ok();
+    assert!(said.contains("created"), "{said}");
+    assert_eq!(server.cli(&["job", "trigger", "k", "--wait"]).ok(), "hunter2\n");
+}
+
+#[test]
+fn a_line_that_cannot_become_a_job_does_not_stop_the_others() {
+    let server = Server::start();
+    let text = "# bellwether: {\"key\": oops}\n@daily a\n0 0 30 2 * b\n\
+                # bellwether: {\"key\":\"c\"}\n@daily c\n# bellwether: {\"key\":\"c\"}\n@daily d\n";
+    let said = server.cli_with(&["crontab", "import", "-"], text);
+    for part in [
+        "line 2 is not imported",
+        "not understood",
+        "line 3 is",
+        "line 7 is",
+        "line 5 is the job 'c'",
+    ] {
+        assert!(said.err.contains(part), "{part} in {}", said.err);
+    }
+    said.fails(1);
+    assert_eq!(server.cli(&["job", "list", "--json"]).json_lines().len(), 1);
 }

@@ -75,7 +75,9 @@ fn adding_again_changes_nothing_and_another_body_is_a_conflict() {
     let again = server.cli(&["job", "add", "--key", "k", "--every", "1h", "--", "true"]).ok();
     assert!(again.starts_with("exists already"), "{again}");
     let other = ["job", "add", "--key", "k", "--every", "2h", "--", "true"];
-    assert!(server.cli(&other).fails(4).contains("key_exists"));
+    let error = server.cli(&other).fails(4);
+    assert!(error.contains("key_exists") && error.contains("--replace"), "{error}");
+    assert!(!error.contains("PUT"), "{error}");
     let replace = ["job", "add", "--key", "k", "--every", "2h", "--replace", "--", "true"];
     assert!(server.cli(&replace).ok().starts_with("replaced"));
 }
@@ -104,7 +106,9 @@ fn what_is_not_valid_is_named() {
         (vec!["--cron", "61 * * * *", "--", "x"], "minute"),
         (vec!["--cron", "@daily", "--timezone", "Europe/Berln", "--", "x"], "Europe/Berlin"),
         (vec!["--cron", "0 0 30 2 *", "--", "x"], "never_fires"),
-        (vec!["--every", "1h"], "command"),
+        (vec!["--every", "1h"], "--http URL"),
+        (vec!["--", "x"], "--delay 0s"),
+        (vec!["--delay", "1h", "--match-both-days", "--", "x"], "goes with a cron"),
         (vec!["--schedule", "whenever", "--", "x"], "is not a schedule"),
         (vec!["--every", "5 parsecs", "--", "x"], "duration"),
     ] {
@@ -128,7 +132,11 @@ fn r38_r40_pause_resume_and_maintenance() {
     assert!(job["maintenance"]["until"].is_string(), "{job}");
     server.cli(&["job", "resume", "k"]).ok();
 
-    server.cli(&["group", "pause", "g", "--note", "move"]).ok();
+    let said = server.cli(&["group", "pause", "g", "--note", "move"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let said = server.cli(&["group", "pause", "later"]);
+    assert!(said.code == 0 && said.err.contains("no job is in the group later yet"), "{said:?}");
+    server.cli(&["group", "resume", "later"]).ok();
     let groups = server.cli(&["group", "list"]).ok();
     assert!(groups.contains("paused") && groups.contains("move"), "{groups}");
     server.cli(&["group", "maintenance", "g", "--until", "in 1h"]).ok();
@@ -195,4 +203,41 @@ fn namespaces_keep_jobs_apart() {
     let list = server.cli(&["job", "list"]).ok();
     assert!(list.starts_with("NAMESPACE"), "{list}");
     assert_eq!(server.cli(&["job", "list", "-n", "a", "--json"]).json_lines().len(), 1);
+}
+
+#[test]
+fn a_job_that_will_not_run_shows_no_next_time() {
+    let server = Server::start();
+    let added =
+        server.cli(&["job", "add", "--key", "k", "--every", "1h", "--disabled", "--", "true"]).ok();
+    assert!(added.contains("paused") && !added.contains("next:"), "{added}");
+    let shown = server.cli(&["job", "show", "k"]).ok();
+    assert!(shown.contains("if resumed") && !shown.contains("\nnext"), "{shown}");
+}
+
+#[test]
+fn times_are_rounded_and_told_in_the_jobs_zone_too() {
+    let server = Server::start();
+    let added = server.cli(&["job", "add", "--delay", "30m", "--", "true"]).ok();
+    assert!(added.contains("(in 30m)"), "{added}");
+    let zone = ["--cron", "0 12 * * *", "--timezone", "Asia/Tokyo"];
+    let mut args = vec!["job", "add", "--key", "k"];
+    args.extend(zone);
+    args.extend(["--", "true"]);
+    let added = server.cli(&args).ok();
+    assert!(added.contains("03:00:00 +00:00"), "{added}");
+    assert!(added.contains("; 12:00:00 in Asia/Tokyo)"), "{added}");
+    assert!(server.cli(&["job", "next", "k"]).ok().contains("12:00:00 in Asia/Tokyo"));
+}
+
+#[test]
+fn r2_a_one_off_that_is_triggered_is_brought_forward() {
+    let server = Server::start();
+    server.add(&["--key", "once", "--delay", "2h", "--", "true"]);
+    let said = server.cli(&["job", "trigger", "once", "--wait"]);
+    assert!(said.err.contains("once was due in 2h; it is brought forward"), "{said:?}");
+    said.ok();
+    server.add(&["--key", "often", "--every", "2h", "--", "true"]);
+    let said = server.cli(&["job", "trigger", "often"]);
+    assert!(!said.err.contains("brought forward"), "{said:?}");
 }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Server, bellwether, run};
+use crate::support::{Server, bellwether, eventually, run};
 
 #[test]
 fn a_fresh_server_says_what_to_try_next_and_it_works() {
@@ -46,24 +46,54 @@ fn r70_a_killed_server_has_kept_what_it_acknowledged() {
     server.cli(&["job", "show", "k"]).ok();
 }
 
-#[test]
-fn a_second_signal_ends_it_at_once() {
-    let mut server = Server::start_with(&["--shutdown-grace", "10m"]);
-    server.add(&["--key", "k", "--every", "1h", "--", "echo begun; exec sleep 600"]);
+/// A server with a run under way that ends when a file appears.
+fn busy_server() -> (Server, std::path::PathBuf) {
+    let server = Server::start_with(&["--shutdown-grace", "10m"]);
+    let flag = server.directory.path().join("flag");
+    let line = format!("echo begun; until test -e {}; do sleep 0.05; done", flag.display());
+    server.add(&["--key", "k", "--every", "1h", "--", &line]);
     let id = server.cli(&["job", "trigger", "k"]).ok();
     let mut follow = server.command(&["run", "logs", "-f", id.trim()]);
     let mut follow = follow.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(follow.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "begun\n");
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+    (server, flag)
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let (mut server, _) = busy_server();
     server.signal(Signal::SIGINT);
     server.wait_for("stopping: ");
-    server.signal(Signal::SIGINT);
+    // A signal right after the first does not count, so it is sent until one does.
+    eventually("the end", || {
+        if server.has_ended() {
+            return Some(());
+        }
+        server.signal(Signal::SIGINT);
+        None
+    });
     let (status, said, directory) = server.end();
-    assert_eq!(status.code(), Some(130), "{said:?}");
-    follow.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{status:?}");
+    assert!(said.iter().any(|line| line.contains("stopped at once")));
     // The next start ends the process that was left behind.
     drop(Server::start_in(directory, &[]));
+}
+
+#[test]
+fn a_signal_that_is_told_twice_is_one() {
+    let (mut server, flag) = busy_server();
+    server.signal(Signal::SIGINT);
+    server.wait_for("stopping: ");
+    server.signal(Signal::SIGTERM);
+    server.wait_for("stopping already");
+    std::fs::write(flag, "").unwrap();
+    let (status, said, _) = server.end();
+    assert!(status.success(), "{status:?} {said:?}");
+    assert_eq!(said.last().map(String::as_str), Some("stopped"));
 }
 
 #[test]
@@ -74,14 +104,21 @@ fn what_keeps_it_from_starting_is_told() {
     let start = |flags: &[&str]| run(bellwether(directory.path()).arg("server").args(flags), "");
     let error = start(&["--listen", &address]).fails(1);
     assert!(error.contains("cannot listen") && error.contains(&address), "{error}");
-    let error = start(&["--listen", "0.0.0.0:0"]).fails(1);
+    let error = start(&["--listen", "0.0.0.0:0"]).fails(2);
     assert!(error.contains("--tls-cert") && error.contains("--insecure"), "{error}");
     assert!(start(&["--tls-cert", "x"]).fails(2).contains("go together"));
     assert!(start(&["--log-level", "a=b=c"]).fails(2).contains("log level"));
+    let error = start(&["--tls-cert", "no.pem", "--tls-key", "no.pem"]).fails(2);
+    assert!(error.contains("no.pem"), "{error}");
     let server = Server::start();
     let data = server.directory.path().join("data");
     let error = start(&["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
     assert_eq!(error.code, 1, "two servers cannot share a store: {error:?}");
+    server.signal(Signal::SIGTERM);
+    let (_, _, kept) = server.end();
+    let data = kept.path().join("data");
+    let error = start(&["--data-dir", data.to_str().unwrap(), "--shards", "5"]).fails(2);
+    assert!(error.contains("4 shards"), "{error}");
 }
 
 #[test]

@@ -33,6 +33,7 @@ fn r8_schedules_are_explained_without_a_server() {
     let json = alone(&args).json();
     assert_eq!(json["times"][0], "2026-03-28T01:05:00.000Z");
     assert_eq!(json["timezone"], "Europe/Berlin");
+    assert!(alone(&["--json", "schedule", "explain", "@daily"]).json()["times"].is_array());
     for (expression, part) in
         [("61 * * * *", "minute"), ("whenever", "is not a schedule"), ("0 0 30 2 *", "never")]
     {
@@ -61,6 +62,8 @@ fn a_server_that_is_not_there_is_told_with_what_to_do() {
         assert!(error.contains("127.0.0.1:1") && error.contains("`bellwether server`"), "{error}");
     }
     assert!(alone(&["job", "list", "--server", "ftp://x"]).fails(2).contains("HOST:PORT"));
+    let error = alone(&["--server", "127.0.0.1:1", "--json", "job", "list"]).fails(5);
+    assert!(error.contains("127.0.0.1:1"), "flags may come first: {error}");
 }
 
 #[test]
@@ -68,6 +71,9 @@ fn a_wrong_command_line_is_a_usage_error() {
     alone(&["jbo", "list"]).fails(2);
     alone(&["job", "list", "--status", "fine"]).fails(2);
     alone(&[]).fails(2);
+    alone(&["--json", "server", "--print-config"]).fails(2);
+    alone(&["job", "maintenance", "k", "--for", "0s"]).fails(2);
+    alone(&["events", "--count", "0"]).fails(2);
     assert!(alone(&["--help"]).ok().contains("Exit codes"));
     assert!(alone(&["--version"]).ok().starts_with("bellwether "));
 }

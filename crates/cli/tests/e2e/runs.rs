@@ -85,7 +85,8 @@ fn r39_a_run_can_be_canceled() {
     let mut line = String::new();
     BufReader::new(logs.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "begun\n", "output comes while it runs");
-    server.cli(&["run", "cancel", id]).ok();
+    let said = server.cli(&["run", "cancel", id]).ok();
+    assert!(said.contains("is being stopped") || said.contains("is canceled"), "{said}");
     let ended = logs.wait_with_output().unwrap();
     assert!(String::from_utf8_lossy(&ended.stderr).contains("canceled"), "{ended:?}");
 }
@@ -117,6 +118,83 @@ fn r31_events_are_shown_as_they_happen() {
         assert_eq!(event["key"], json!("k"));
     }
     assert!(events.wait().unwrap().success());
+}
+
+#[test]
+fn events_of_a_job_that_is_none_are_not_waited_for() {
+    let server = Server::start();
+    let error = server.cli(&["events", "--job", "typo"]).fails(3);
+    assert!(error.contains("there is no job 'typo'"), "{error}");
+}
+
+#[test]
+fn how_a_run_ended_stands_on_a_line_of_its_own() {
+    let server = Server::start();
+    server.add(&["--key", "k", "--every", "1h", "--", "printf no-newline"]);
+    let said = server.cli(&["job", "trigger", "k", "--wait"]);
+    assert!(said.err.starts_with("\nrun_"), "{said:?}");
+    assert_eq!(said.ok(), "no-newline", "standard output has what the run printed");
+}
+
+/// Reads lines of a process in the background, until it ends.
+fn lines_of(stream: impl std::io::Read + Send + 'static) -> std::sync::mpsc::Receiver<String> {
+    let (sender, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+/// Waits for a line that has this in it.
+#[track_caller]
+fn heard(lines: &std::sync::mpsc::Receiver<String>, part: &str) {
+    loop {
+        match lines.recv_timeout(crate::support::PATIENCE) {
+            Ok(line) if line.contains(part) => return,
+            Ok(_) => {}
+            Err(error) => panic!("no '{part}': {error}"),
+        }
+    }
+}
+
+#[test]
+fn logs_and_events_are_followed_across_a_restart() {
+    let server = Server::start();
+    let line = "echo attempt $BELLWETHER_ATTEMPT; test $BELLWETHER_ATTEMPT = 2 || sleep 600";
+    let policy = ["--delivery", "at_least_once", "--every", "1h"];
+    let mut flags = vec!["--key", "k"];
+    flags.extend(policy);
+    flags.extend(["--", line]);
+    server.add(&flags);
+    let mut events = server.command(&["events", "--job", "k"]);
+    let mut events = events.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = server.cli(&["job", "trigger", "k"]).ok();
+    let mut logs = server.command(&["run", "logs", "-f", id.trim()]);
+    let mut logs = logs.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let printed = lines_of(logs.stdout.take().unwrap());
+    let logs_said = lines_of(logs.stderr.take().unwrap());
+    let events_said = lines_of(events.stderr.take().unwrap());
+    heard(&printed, "attempt 1");
+
+    let address = server.address.clone();
+    server.signal(nix::sys::signal::Signal::SIGKILL);
+    let (_, _, directory) = server.end();
+    heard(&logs_said, "the connection to the server is lost");
+    heard(&events_said, "the connection to the server is lost");
+    let server = Server::start_at(&address, directory, &[]);
+    heard(&events_said, "the server is there again");
+    heard(&printed, "attempt 2");
+    assert!(logs.wait().unwrap().success());
+    heard(&logs_said, "succeeded");
+    let happened = lines_of(events.stdout.take().unwrap());
+    let run = server.cli(&["job", "trigger", "k"]).ok();
+    heard(&happened, run.trim());
+    events.kill().unwrap();
+    events.wait().unwrap();
 }
 
 #[test]

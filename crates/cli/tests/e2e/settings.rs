@@ -92,10 +92,31 @@ fn mistakes_in_the_file_are_named_with_their_line() {
     let error = print(directory.path(), &[], &[]).fails(2);
     assert!(error.contains("lissten") && error.contains("line 2"), "{error}");
     assert!(error.contains("bellwether.toml"), "{error}");
-    let error = print(directory.path(), &["--config", "nowhere.toml"], &[]);
-    assert!(error.err.contains("nowhere.toml"), "{error:?}");
-    assert_ne!(error.code, 0);
+    let error = print(directory.path(), &["--config", "nowhere.toml"], &[]).fails(2);
+    assert!(error.contains("nowhere.toml"), "{error}");
     let error =
         print(tempfile::tempdir().unwrap().path(), &[], &[("BELLWETHER_SHARDS", "many")]).fails(2);
     assert!(error.contains("many"), "{error}");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for (flags, part) in [
+        (["--log-level", "loud"], "error, warn, info, debug, trace"),
+        (["--worker-slots", "0"], "--no-worker"),
+        (["--worker-http-slots", "0"], "--no-worker"),
+        (["--shards", "0"], "at least 1"),
+    ] {
+        let error = print(directory.path(), &flags, &[]).fails(2);
+        assert!(error.contains(part), "{part} in {error}");
+    }
+}
+
+#[test]
+fn a_misspelt_variable_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = print(directory.path(), &[], &[("BELLWETHER_LISTN", "127.0.0.1:1")]);
+    assert!(said.err.contains("did you mean BELLWETHER_LISTEN?"), "{said:?}");
+    said.ok();
 }

@@ -98,8 +98,13 @@ impl Server {
 
     /// Starts one in a directory, where a store may be already.
     pub fn start_in(directory: tempfile::TempDir, flags: &[&str]) -> Server {
+        Server::start_at("127.0.0.1:0", directory, flags)
+    }
+
+    /// Starts one in a directory at an address, where there may have been one before.
+    pub fn start_at(listen: &str, directory: tempfile::TempDir, flags: &[&str]) -> Server {
         let mut command = bellwether(directory.path());
-        command.args(["server", "--listen", "127.0.0.1:0", "--data-dir", "data", "--shards", "4"]);
+        command.args(["server", "--listen", listen, "--data-dir", "data", "--shards", "4"]);
         command.env("BELLWETHER_LOG_LEVEL", "warn").args(flags);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
@@ -163,6 +168,11 @@ impl Server {
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         nix::sys::signal::kill(pid, signal).unwrap();
+    }
+
+    /// Whether the process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits for the process to end; how it did, and its directory.

@@ -1,8 +1,11 @@
 //! Lines of a crontab as jobs, and jobs as lines.
 
-use bellwether_api::{Job, JobSpec, Schedule, TextOr, TextOrList};
+use std::collections::BTreeMap;
+
+use bellwether_api::{Job, JobSpec, MASK, Schedule, TextOr};
 use bellwether_core::crontab::Entry;
 
+use super::{mark, shell};
 use crate::spec::schedule_object;
 
 /// The label that keeps a crontab's MAILTO.
@@ -23,7 +26,22 @@ pub struct Common {
     pub user: Option<String>,
 }
 
-/// A line as a job.
+impl Common {
+    /// Puts into a job what all of them have.
+    pub fn place(&self, spec: &mut JobSpec) {
+        if let Some(key) = spec.key.as_mut().filter(|key| !key.starts_with(&self.prefix)) {
+            *key = format!("{}{key}", self.prefix);
+        }
+        if self.group.is_some() {
+            spec.group.clone_from(&self.group);
+        }
+        if self.namespace.is_some() {
+            spec.namespace.clone_from(&self.namespace);
+        }
+    }
+}
+
+/// A line as a job, without what all jobs have in common.
 pub fn spec_of_entry(entry: &Entry, common: &Common) -> JobSpec {
     let timezone = entry.timezone.clone().or_else(|| common.timezone.clone());
     let schedule = Schedule {
@@ -32,12 +50,10 @@ pub fn spec_of_entry(entry: &Entry, common: &Common) -> JobSpec {
         ..Schedule::default()
     };
     let mut spec = JobSpec {
-        key: Some(format!("{}{}", common.prefix, entry.key)),
-        namespace: common.namespace.clone(),
-        group: common.group.clone(),
-        description: entry.comment.clone(),
+        key: Some(entry.key.clone()),
+        description: mark::description(entry),
         schedule: Some(TextOr::Object(schedule)),
-        command: Some(TextOrList::Text(entry.command.clone())),
+        command: Some(bellwether_api::TextOrList::Text(entry.command.clone())),
         env: entry.env.clone(),
         // Cron starts commands in the home directory.
         cwd: entry.env.get("HOME").filter(|home| home.starts_with('/')).cloned(),
@@ -52,26 +68,22 @@ pub fn spec_of_entry(entry: &Entry, common: &Common) -> JobSpec {
     spec
 }
 
-/// A job as a line.
+/// Whether a crontab can have a job at all.
 ///
 /// # Errors
-/// Why a crontab cannot express it.
-pub fn entry_of_job(job: &Job) -> Result<Entry, String> {
+/// Why not.
+pub fn check(job: &Job) -> Result<(), String> {
     let spec = &job.spec;
-    let command = match &spec.command {
-        Some(TextOrList::Text(line)) => line.clone(),
-        Some(TextOrList::List(argv)) => {
-            argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-        }
-        None => return Err("it does not run a command".to_owned()),
-    };
+    if spec.command.is_none() {
+        return Err("it does not run a command".to_owned());
+    }
     let schedule = match &spec.schedule {
         Some(schedule) => schedule_object(schedule).map_err(|error| error.to_string())?,
         None => return Err("it has no recurring schedule".to_owned()),
     };
-    let Some(cron) = schedule.cron.clone() else {
+    if schedule.cron.is_none() {
         return Err("its schedule is not a cron expression".to_owned());
-    };
+    }
     let plain = Schedule {
         cron: schedule.cron.clone(),
         timezone: schedule.timezone.clone(),
@@ -83,32 +95,63 @@ pub fn entry_of_job(job: &Job) -> Result<Entry, String> {
     if spec.enabled == Some(false) {
         return Err("it is paused".to_owned());
     }
-    let mut env = spec.env.clone();
-    if let (Some(cwd), None) = (&spec.cwd, env.get("HOME")) {
-        env.insert("HOME".to_owned(), cwd.clone());
+    secrets(spec)
+}
+
+/// Secrets are shown masked, and a mask in a crontab would be taken for the secret.
+fn secrets(spec: &JobSpec) -> Result<(), String> {
+    let masked = spec.env.iter().filter(|(_, value)| value.contains(MASK));
+    let names: Vec<&str> = masked.map(|(name, _)| name.as_str()).collect();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        return Err(format!("it has secrets, which the server does not show ({names})"));
     }
+    match serde_json::to_string(spec) {
+        Ok(text) if !text.contains(MASK) => Ok(()),
+        _ => Err("it has secrets, which the server does not show".to_owned()),
+    }
+}
+
+/// The variables that all jobs have with the same value, and a crontab can set for all lines.
+pub fn shared_env<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> BTreeMap<String, String> {
+    let settable = |name: &str, value: &str| {
+        let special = matches!(name, "CRON_TZ" | "SHELL" | "MAILTO");
+        let quotable = !value.contains('\'') || !value.contains('"');
+        shell::is_name(name) && !special && quotable && !value.contains(char::is_control)
+    };
+    let mut shared = match jobs.next() {
+        Some(first) => first.spec.env.clone(),
+        None => return BTreeMap::new(),
+    };
+    shared.retain(|name, value| settable(name, value));
+    for job in jobs {
+        shared.retain(|name, value| job.spec.env.get(name) == Some(value));
+    }
+    shared
+}
+
+/// A job as a line, under the variables that all lines share.
+///
+/// # Errors
+/// Why a crontab cannot express it.
+pub fn entry_of_job(job: &Job, shared: &BTreeMap<String, String>) -> Result<Entry, String> {
+    check(job)?;
+    let spec = &job.spec;
+    let schedule = spec.schedule.as_ref().and_then(|schedule| schedule_object(schedule).ok());
+    let schedule = schedule.unwrap_or_default();
     Ok(Entry {
         line: 0,
         key: spec.key.clone().unwrap_or_else(|| job.info.id.clone()),
-        schedule: cron,
+        schedule: schedule.cron.unwrap_or_default(),
         timezone: Some(schedule.timezone.unwrap_or_else(|| "UTC".to_owned())),
         user: spec.user.clone(),
-        command,
+        command: shell::line(spec, shared)?,
         stdin: spec.stdin.clone(),
-        env,
+        env: shared.clone(),
         shell: Some(spec.shell.clone().unwrap_or_else(|| "/bin/sh".to_owned())),
         mailto: spec.labels.get(MAILTO_LABEL).cloned(),
-        comment: spec.description.clone(),
+        comment: spec.description.clone().filter(|text| !mark::is_mark(text)),
     })
-}
-
-/// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -125,6 +168,7 @@ mod tests {
             ..Common::default()
         };
         let mut spec = spec_of_entry(&parse(text, format).entries[0], &common);
+        common.place(&mut spec);
         assert!(spec.key.take().unwrap().starts_with("web-"));
         spec
     }
@@ -145,14 +189,5 @@ mod tests {
             json!({"schedule": {"cron": "@daily", "timezone": "Asia/Tokyo"}, "command": "x"}),
             "without CRON_TZ the machine's zone counts"
         );
-    }
-
-    #[test]
-    fn words_are_quoted_for_the_shell() {
-        for (word, shell) in
-            [("make", "make"), ("a b", "'a b'"), ("", "''"), ("it's", r"'it'\''s'"), ("$x", "'$x'")]
-        {
-            assert_eq!(quoted(word), shell);
-        }
     }
 }

@@ -1,8 +1,18 @@
 //! `bellwether crontab …`: from cron and back.
+//!
+//! ```text
+//!  crontab ─parse─► entries, marks ─convert, mark─► jobs ─sync─► server     import
+//!  crontab ◄─render─ entries, marks ◄─convert, mark─ jobs ◄────── server     export
+//! ```
+//!
+//! The format itself is read and written by `bellwether_core::crontab`. Importing what was exported
+//! changes nothing: `mark` keeps in comments what a crontab has no place for.
 
 mod convert;
 mod export;
 mod import;
+mod mark;
+mod shell;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

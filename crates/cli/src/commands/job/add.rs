@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use bellwether_api::{BatchResult, Job, JobSpec};
+use bellwether_api::{BatchResult, Job, JobSpec, JobStatus};
 use clap::Args;
 
+use super::list::job_name;
 use crate::context::Context;
 use crate::exit::{self, Exit, eprint_line, usage};
 use crate::show::progress;
-use crate::spec::{SpecFlags, read_specs, read_text};
+use crate::spec::{Described, SpecFlags, name_of, read_specs, read_text};
+use crate::words;
 
 /// Jobs sent with one request.
 const BATCH: usize = 1_000;
@@ -36,17 +38,17 @@ pub struct AddArgs {
 /// Creates it.
 pub async fn run(context: &mut Context, args: AddArgs) -> Result<()> {
     let mut specs = match &args.file {
-        Some(path) => read_specs(&read_text(path)?)?,
-        None => vec![JobSpec::default()],
+        Some(path) => read_specs(&name_of(path), &read_text(path)?)?,
+        None => vec![Described { place: String::new(), spec: JobSpec::default() }],
     };
-    for spec in &mut specs {
-        args.flags.apply(spec)?;
+    for read in &mut specs {
+        args.flags.apply(&mut read.spec)?;
     }
     if specs.is_empty() {
         return Err(usage("there is no job in the file"));
     }
     match (specs.len(), specs.pop()) {
-        (1, Some(spec)) => one(context, spec, args.replace).await,
+        (1, Some(read)) => one(context, read.spec, args.replace).await,
         (_, last) => {
             specs.extend(last);
             many(context, &specs, args.replace).await
@@ -74,8 +76,12 @@ pub fn print_job(context: &mut Context, job: &Job, word: &str) -> Result<()> {
     let key = job.spec.key.as_ref().map(|key| format!(" ({key})")).unwrap_or_default();
     context.screen.line(&format!("{word} {}{key}", job.info.id))?;
     context.screen.line(&format!("  {}", job.info.schedule_text))?;
-    if let Some(time) = job.info.execution_time {
-        let when = context.screen.clock_and_when(time.0);
+    if job.info.status == JobStatus::Paused {
+        let resume =
+            format!("  paused: nothing runs until `bellwether job resume {}`", job_name(job));
+        context.screen.line(&resume)?;
+    } else if let Some(time) = job.info.execution_time {
+        let when = context.screen.clock_of_job(time.0, &job.spec);
         context.screen.line(&format!("  next: {when}"))?;
     }
     for warning in &job.info.warnings {
@@ -84,16 +90,17 @@ pub fn print_job(context: &mut Context, job: &Job, word: &str) -> Result<()> {
     Ok(())
 }
 
-async fn many(context: &mut Context, specs: &[JobSpec], replace: bool) -> Result<()> {
+async fn many(context: &mut Context, read: &[Described], replace: bool) -> Result<()> {
     if replace {
         return Err(usage("--replace is for one job; for many use `bellwether apply -f FILE`"));
     }
-    let bar = progress(specs.len(), "creating");
+    let bar = progress(read.len(), "creating");
     let (mut created, mut existing, mut failed) = (0, 0, 0);
-    for (at, batch) in specs.chunks(BATCH).enumerate() {
-        let answer = context.client.create_jobs(batch).await?;
-        for (index, (spec, result)) in batch.iter().zip(&answer.results).enumerate() {
-            tell(context, at * BATCH + index + 1, spec, result)?;
+    for batch in read.chunks(BATCH) {
+        let specs: Vec<JobSpec> = batch.iter().map(|read| read.spec.clone()).collect();
+        let answer = context.client.create_jobs(&specs).await?;
+        for (read, result) in batch.iter().zip(&answer.results) {
+            tell(context, &read.place, result)?;
         }
         created += answer.created;
         existing += answer.existing;
@@ -109,13 +116,12 @@ async fn many(context: &mut Context, specs: &[JobSpec], replace: bool) -> Result
     if failed > 0 { Err(exit::silent(Exit::Failed)) } else { Ok(()) }
 }
 
-fn tell(context: &mut Context, number: usize, spec: &JobSpec, result: &BatchResult) -> Result<()> {
+fn tell(context: &mut Context, place: &str, result: &BatchResult) -> Result<()> {
     if context.json {
         return context.print_json_line(result);
     }
     if let Some(problem) = &result.error {
-        let key = spec.key.as_ref().map(|key| format!(" ('{key}')")).unwrap_or_default();
-        eprint_line(&format!("job {number}{key}: {problem}"));
+        eprint_line(&format!("{place}: {}", words::of_problem(problem)));
     }
     Ok(())
 }

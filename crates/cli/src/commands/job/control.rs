@@ -1,7 +1,7 @@
 //! `bellwether job pause | resume | trigger | maintenance`.
 
 use anyhow::Result;
-use bellwether_api::{Job, PauseRequest, Run, RunStatus};
+use bellwether_api::{Job, JobStatus, PauseRequest, Run, RunStatus};
 use clap::Args;
 
 use super::list::{job_name, next_text};
@@ -9,6 +9,8 @@ use crate::commands::group::MaintenanceFlags;
 use crate::commands::run::follow;
 use crate::context::Context;
 use crate::exit::{self, Exit, eprint_line};
+use crate::show::{Screen, now};
+use crate::spec::is_once;
 
 /// Which job to pause, and why.
 #[derive(Args, Debug)]
@@ -76,16 +78,36 @@ fn done(context: &mut Context, job: &Job, what: &str) -> Result<()> {
 
 /// Runs it now.
 pub async fn trigger(context: &mut Context, args: &TriggerArgs) -> Result<()> {
-    let run = context.client.trigger_job(&args.job).await?;
+    let job = context.client.job(&args.job).await?;
+    let run = context.client.trigger_job(&job.info.id).await?;
+    let forward = brought_forward(&context.screen, &job);
     if args.wait {
+        if !context.json {
+            forward.iter().for_each(|text| eprint_line(text));
+        }
         return wait(context, &run).await;
     }
     if context.json {
         return context.print_json(&serde_json::json!({ "run_id": run }));
     }
     context.screen.line(&run)?;
+    context.screen.flush()?;
+    forward.iter().for_each(|text| eprint_line(text));
     eprint_line(&format!("started; see `bellwether run logs -f {run}`"));
     Ok(())
+}
+
+/// What becomes of the time of a job that runs once and was waiting for it.
+fn brought_forward(screen: &Screen, job: &Job) -> Option<String> {
+    let due = job.info.execution_time.filter(|due| due.0 > now())?;
+    if job.info.status != JobStatus::Scheduled || !is_once(&job.spec) {
+        return None;
+    }
+    let name = job_name(job);
+    Some(format!(
+        "{name} was due {}; it is brought forward and will not run then",
+        screen.when(due.0)
+    ))
 }
 
 /// Prints a run's output as it comes, and says how it ended.
@@ -94,18 +116,19 @@ async fn wait(context: &mut Context, id: &str) -> Result<()> {
     if context.json {
         context.print_json(&run)?;
     } else {
-        eprint_line(&ending(&run));
+        tell_ending(context, &run);
     }
     context.screen.flush()?;
     if run.status == RunStatus::Succeeded { Ok(()) } else { Err(exit::silent(Exit::Failed)) }
 }
 
-/// How a run ended, in a line.
-pub fn ending(run: &Run) -> String {
+/// Says how a run ended, below what it printed.
+pub fn tell_ending(context: &Context, run: &Run) {
     let (status, _) = crate::show::run_status(run.status);
     let took = run.duration_ms.map(crate::show::duration_text);
     let took = took.map(|took| format!(" after {took}")).unwrap_or_default();
     let detail = run.detail.as_ref().or(run.reason.as_ref());
     let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
-    format!("{} {status}{took}{detail}", run.id)
+    let before = if context.screen.is_mid_line() { "\n" } else { "" };
+    eprint_line(&format!("{before}{} {status}{took}{detail}", run.id));
 }

@@ -65,7 +65,7 @@ fn in_editor(job: &Job) -> Result<JobSpec> {
         return Err(failed(format!("the editor '{editor}' failed; nothing was changed")));
     }
     let text = std::fs::read_to_string(file.path())?;
-    let mut specs = match read_specs(&text) {
+    let mut specs = match read_specs("the job", &text) {
         Ok(specs) => specs,
         Err(error) => {
             let (_, path) = file.keep()?;
@@ -74,7 +74,7 @@ fn in_editor(job: &Job) -> Result<JobSpec> {
         }
     };
     match (specs.pop(), specs.is_empty()) {
-        (Some(spec), true) => Ok(spec),
+        (Some(read), true) => Ok(read.spec),
         _ => Err(usage("there must be exactly one job in the file; nothing was changed")),
     }
 }

@@ -1,18 +1,15 @@
 //! `bellwether job list` and `job runs`.
 
 use anyhow::Result;
-use bellwether_api::{Job, JobSpec, JobStatus, Run, RunStatus, TextOrList};
+use bellwether_api::{Job, JobSpec, JobStatus, RunStatus, TextOrList};
 use bellwether_client::{JobFilter, PageFilter};
 use clap::Args;
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 
+use crate::commands::listing::{self, Amount};
 use crate::commands::run::run_table;
 use crate::context::Context;
-use crate::exit::eprint_line;
 use crate::show::{Column, Screen, Table, Tone, job_status, run_status};
-
-/// How many are shown, unless told otherwise.
-const SHOWN: usize = 100;
 
 /// Which jobs to list.
 #[derive(Args, Debug)]
@@ -36,40 +33,6 @@ pub struct ListArgs {
     amount: Amount,
 }
 
-/// How many to list.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct Amount {
-    /// At most so many [default: 100]
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
-    /// All, however many there are
-    #[arg(long, conflicts_with = "limit")]
-    all: bool,
-}
-
-impl Amount {
-    /// The most that are wanted.
-    pub fn most(self) -> usize {
-        if self.all { usize::MAX } else { self.limit.unwrap_or(SHOWN) }
-    }
-
-    /// Items to ask for at once.
-    pub fn page(self) -> Option<u32> {
-        // One more than wanted, to know whether there are more.
-        u32::try_from(self.most().saturating_add(1).clamp(1, 1_000)).ok()
-    }
-
-    /// Drops what goes beyond the wanted number, and says so unless it was asked for.
-    pub fn trim<T>(self, items: &mut Vec<T>) {
-        if items.len() > self.most() {
-            items.truncate(self.most());
-            if self.limit.is_none() {
-                eprint_line("there are more; use --all, or --limit N");
-            }
-        }
-    }
-}
-
 /// Reads a job's status.
 fn parse_job_status(text: &str) -> Result<JobStatus, String> {
     serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|_| {
@@ -89,25 +52,12 @@ pub fn parse_run_status(text: &str) -> Result<RunStatus, String> {
 /// Lists jobs.
 pub async fn run(context: &mut Context, args: ListArgs) -> Result<()> {
     let ListArgs { group, owner, status, label, key_prefix, amount } = args;
-    let limit = amount.page();
+    let limit = amount.page(context.json);
     let filter =
         JobFilter { namespace: None, group, owner, status, label, key_prefix, limit, cursor: None };
-    let jobs = context.client.jobs_all(filter).take(amount.most().saturating_add(1));
-    if context.json {
-        let mut jobs = std::pin::pin!(jobs.take(amount.most()));
-        while let Some(job) = jobs.try_next().await? {
-            context.print_json_line(&job)?;
-        }
-        return Ok(());
-    }
-    let mut jobs: Vec<Job> = jobs.try_collect().await?;
-    amount.trim(&mut jobs);
-    if jobs.is_empty() {
-        eprint_line("there are no such jobs; add one with `bellwether job add`");
-        return Ok(());
-    }
-    context.screen.table(&job_table(&context.screen, &jobs))?;
-    Ok(())
+    let jobs = context.client.jobs_all(filter);
+    let none = "there are no such jobs; add one with `bellwether job add`";
+    listing::print(context, amount, jobs, none, job_table).await
 }
 
 fn job_table(screen: &Screen, jobs: &[Job]) -> Table {
@@ -195,19 +145,10 @@ pub struct RunsArgs {
 /// Lists a job's runs.
 pub async fn runs(context: &mut Context, args: RunsArgs) -> Result<()> {
     let RunsArgs { job, status, amount } = args;
-    let filter = PageFilter { limit: amount.page(), cursor: None };
+    let filter = PageFilter { limit: amount.page(context.json), cursor: None };
     let runs = context.client.job_runs_all(&job, filter);
     let runs = runs
         .try_filter(|run| futures::future::ready(status.is_none_or(|status| run.status == status)));
-    let mut runs: Vec<Run> = runs.take(amount.most().saturating_add(1)).try_collect().await?;
-    amount.trim(&mut runs);
-    if context.json {
-        return runs.iter().try_for_each(|run| context.print_json_line(run));
-    }
-    if runs.is_empty() {
-        eprint_line("there are no such runs yet; `bellwether job trigger` starts one now");
-        return Ok(());
-    }
-    context.screen.table(&run_table(&context.screen, &runs))?;
-    Ok(())
+    let none = "there are no such runs yet; `bellwether job trigger` starts one now";
+    listing::print(context, amount, runs, none, run_table).await
 }

@@ -14,8 +14,8 @@ use clap::{Args, Subcommand};
 
 use crate::context::ClientArgs;
 
-pub use control::ending;
-pub use list::{Amount, parse_run_status, target_text};
+pub use control::tell_ending;
+pub use list::{parse_run_status, target_text};
 pub use ticks::tick_table;
 
 /// Jobs.

@@ -25,8 +25,9 @@ pub async fn run(context: &mut Context, args: &NextArgs) -> Result<()> {
     if next.times.is_empty() {
         context.screen.line("there is no next time")?;
     }
+    let job = context.client.job(&args.job).await?;
     for time in &next.times {
-        let text = context.screen.clock_and_when(time.0);
+        let text = context.screen.clock_of_job(time.0, &job.spec);
         context.screen.line(&text)?;
     }
     Ok(())

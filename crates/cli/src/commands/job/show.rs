@@ -1,7 +1,7 @@
 //! `bellwether job show`.
 
 use anyhow::Result;
-use bellwether_api::Job;
+use bellwether_api::{Job, JobStatus};
 use clap::Args;
 
 use super::list::{job_name, target_text};
@@ -37,8 +37,9 @@ pub async fn run(context: &mut Context, args: &ShowArgs) -> Result<()> {
     print_policies(context, &job)?;
     let next = context.client.next_times(&job.info.id, NEXT_SHOWN).await?;
     let times: Vec<String> =
-        next.times.iter().map(|time| context.screen.clock_and_when(time.0)).collect();
-    context.screen.field("next", &times.join("\n"))?;
+        next.times.iter().map(|time| context.screen.clock_of_job(time.0, &job.spec)).collect();
+    let paused = job.info.status == JobStatus::Paused;
+    context.screen.field(if paused { "if resumed" } else { "next" }, &times.join("\n"))?;
     Ok(())
 }
 

@@ -4,11 +4,9 @@ use anyhow::Result;
 use bellwether_api::{Tick, TickFate};
 use bellwether_client::PageFilter;
 use clap::Args;
-use futures::{StreamExt, TryStreamExt};
 
-use super::list::Amount;
+use crate::commands::listing::{self, Amount};
 use crate::context::Context;
-use crate::exit::eprint_line;
 use crate::show::{Column, Screen, Table, Tone};
 
 /// Whose ledger to show.
@@ -22,21 +20,10 @@ pub struct TicksArgs {
 
 /// Shows it.
 pub async fn run(context: &mut Context, args: TicksArgs) -> Result<()> {
-    let filter = PageFilter { limit: args.amount.page(), cursor: None };
+    let filter = PageFilter { limit: args.amount.page(context.json), cursor: None };
     let ticks = context.client.ticks_all(&args.job, filter);
-    let mut ticks: Vec<Tick> =
-        ticks.take(args.amount.most().saturating_add(1)).try_collect().await?;
-    args.amount.trim(&mut ticks);
-    if context.json {
-        return ticks.iter().try_for_each(|tick| context.print_json_line(tick));
-    }
-    if ticks.is_empty() {
-        eprint_line("nothing has been due yet; see `bellwether job next`");
-        return Ok(());
-    }
-    let table = tick_table(&context.screen, &ticks);
-    context.screen.table(&table)?;
-    Ok(())
+    let none = "nothing has been due yet; see `bellwether job next`";
+    listing::print(context, args.amount, ticks, none, tick_table).await
 }
 
 /// Rows of a ledger as a table.

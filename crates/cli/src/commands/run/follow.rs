@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_api::{Run, RunStatus};
-use bellwether_client::{Client, OutputFilter, OutputStream};
+use bellwether_client::{Client, ClientError, OutputFilter, OutputStream};
 use futures::TryStreamExt;
 
+use crate::commands::patience::Patience;
 use crate::context::Context;
 
 /// How soon to look again at a run whose output has ended, and how rarely at most.
@@ -17,7 +18,8 @@ const LOOK_MAX: Duration = Duration::from_millis(500);
 /// Prints what a run prints, attempt after attempt, until it has ended.
 ///
 /// The output of an attempt ends a moment before its outcome is recorded, and a failed attempt may
-/// be followed by another: the run itself says when it is over.
+/// be followed by another: the run itself says when it is over. A server that is restarted
+/// meanwhile is waited for.
 pub async fn follow(context: &mut Context, id: &str, stream: Option<OutputStream>) -> Result<Run> {
     let run = context.client.run(id).await?;
     let mut attempt = latest(&run).max(1);
@@ -33,11 +35,45 @@ pub async fn follow(context: &mut Context, id: &str, stream: Option<OutputStream
 
 /// Prints what a run has printed, or prints from now on.
 pub async fn print(context: &mut Context, id: &str, filter: OutputFilter) -> Result<()> {
-    let mut output = pin!(context.client.output(id, filter).await?);
-    while let Some(bytes) = output.try_next().await? {
+    let mut printed = 0;
+    let mut patience = Patience::default();
+    loop {
+        match print_after(context, id, filter, &mut printed, &mut patience).await {
+            Ok(()) => return Ok(()),
+            Err(Broken::Here(error)) => return Err(error),
+            Err(Broken::There(error)) if filter.follow => patience.after(error).await?,
+            Err(Broken::There(error)) => return Err(error.into()),
+        }
+    }
+}
+
+/// Where output could not be passed on.
+enum Broken {
+    /// It could not be written.
+    Here(anyhow::Error),
+    /// It could not be read.
+    There(ClientError),
+}
+
+/// Prints output from where an earlier connection broke.
+async fn print_after(
+    context: &mut Context,
+    id: &str,
+    filter: OutputFilter,
+    printed: &mut usize,
+    patience: &mut Patience,
+) -> Result<(), Broken> {
+    let output = context.client.output(id, filter).await.map_err(Broken::There)?;
+    patience.answered("");
+    let mut output = pin!(output);
+    let mut skip = *printed;
+    while let Some(bytes) = output.try_next().await.map_err(Broken::There)? {
+        let new = &bytes[skip.min(bytes.len())..];
+        skip -= bytes.len() - new.len();
+        *printed += new.len();
         // Programs get the run itself, which follows.
         if !context.json {
-            context.screen.bytes(&bytes)?;
+            context.screen.bytes(new).map_err(|error| Broken::Here(error.into()))?;
         }
     }
     Ok(())
@@ -45,8 +81,16 @@ pub async fn print(context: &mut Context, id: &str, filter: OutputFilter) -> Res
 
 async fn ended_or_later(client: &Client, id: &str, attempt: u32) -> Result<Run> {
     let mut pause = LOOK_FIRST;
+    let mut patience = Patience::default();
     loop {
-        let run = client.run(id).await?;
+        let run = match client.run(id).await {
+            Ok(run) => run,
+            Err(error) => {
+                patience.after(error).await?;
+                continue;
+            }
+        };
+        patience.answered("");
         if is_ended(run.status) || latest(&run) > attempt {
             return Ok(run);
         }

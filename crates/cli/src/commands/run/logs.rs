@@ -5,9 +5,8 @@ use bellwether_client::{OutputFilter, OutputStream};
 use clap::{Args, ValueEnum};
 
 use super::follow;
-use crate::commands::job::ending;
+use crate::commands::job::tell_ending;
 use crate::context::Context;
-use crate::exit::eprint_line;
 
 /// Whose output to print.
 #[derive(Args, Debug)]
@@ -41,9 +40,11 @@ pub async fn run(context: &mut Context, args: &LogsArgs) -> Result<()> {
     context.json = false;
     if args.follow && args.attempt.is_none() {
         let run = follow::follow(context, &args.run, stream).await?;
-        eprint_line(&ending(&run));
+        tell_ending(context, &run);
         return Ok(());
     }
+    // Whoever cannot be reached now is not waited for.
+    context.client.run(&args.run).await?;
     let filter = OutputFilter { attempt: args.attempt, stream, follow: args.follow };
     follow::print(context, &args.run, filter).await
 }

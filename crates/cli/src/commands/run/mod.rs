@@ -8,11 +8,10 @@ use anyhow::Result;
 use bellwether_api::{Run, RunStatus};
 use bellwether_client::RunFilter;
 use clap::{Args, Subcommand};
-use futures::{StreamExt, TryStreamExt};
 
-use crate::commands::job::{Amount, parse_run_status};
+use crate::commands::job::parse_run_status;
+use crate::commands::listing::{self, Amount};
 use crate::context::{ClientArgs, Context};
-use crate::exit::eprint_line;
 use crate::show::{Column, Screen, Table, Tone, duration_text, run_status};
 
 pub use follow::follow;
@@ -74,7 +73,11 @@ pub async fn run(args: RunArgs) -> Result<()> {
         Action::Logs(args) => logs::run(&mut context, &args).await?,
         Action::Cancel(args) => {
             let run = context.client.cancel_run(&args.run).await?;
-            done(&mut context, &run, "is canceled, or is being stopped")?;
+            let what = match context.client.run(&run).await?.status {
+                RunStatus::Canceled => "is canceled",
+                _ => "is being stopped: its processes get their grace period to end",
+            };
+            done(&mut context, &run, what)?;
         }
         Action::Retry(args) => {
             let run = context.client.retry_run(&args.run).await?;
@@ -95,20 +98,10 @@ fn done(context: &mut Context, run: &str, what: &str) -> Result<()> {
 
 async fn list(context: &mut Context, args: ListArgs) -> Result<()> {
     let ListArgs { status, queue, group, amount } = args;
-    let filter =
-        RunFilter { namespace: None, status, queue, group, limit: amount.page(), cursor: None };
+    let limit = amount.page(context.json);
+    let filter = RunFilter { namespace: None, status, queue, group, limit, cursor: None };
     let runs = context.client.runs_all(filter);
-    let mut runs: Vec<Run> = runs.take(amount.most().saturating_add(1)).try_collect().await?;
-    amount.trim(&mut runs);
-    if context.json {
-        return runs.iter().try_for_each(|run| context.print_json_line(run));
-    }
-    if runs.is_empty() {
-        eprint_line("there are no such runs");
-        return Ok(());
-    }
-    context.screen.table(&run_table(&context.screen, &runs))?;
-    Ok(())
+    listing::print(context, amount, runs, "there are no such runs", run_table).await
 }
 
 /// Runs as a table.

@@ -9,6 +9,31 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::exit::usage;
 use crate::settings::{Effective, LogFormat};
 
+/// The levels there are.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Checks what is to be logged: a level, or a filter such as `warn,bellwether_server=debug`.
+///
+/// # Errors
+/// If it is neither. A word alone would be taken for the name of a module, and log nothing.
+pub fn check(level: &str) -> Result<()> {
+    let bad = |why: &str| {
+        usage(format!(
+            "'{level}' is not a log level{why}; write {}, or a filter such as \
+             warn,bellwether_server=debug",
+            LEVELS.join(", ")
+        ))
+    };
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+    for part in level.split(',').map(str::trim) {
+        if !is_level(part) && !part.contains(['=', '[']) {
+            let why = if part == level { String::new() } else { format!(": '{part}' is none") };
+            return Err(bad(&why));
+        }
+    }
+    EnvFilter::try_new(level).map(|_| ()).map_err(|error| bad(&format!(" ({error})")))
+}
+
 /// Starts logging for the whole process.
 ///
 /// # Errors
@@ -19,12 +44,7 @@ pub fn start(settings: &Effective) -> Result<()> {
         // The store's engine tells at this level what concerns only those who look into it.
         level.push_str(",fjall=warn,lsm_tree=warn");
     }
-    let filter = EnvFilter::try_new(&level).map_err(|error| {
-        usage(format!(
-            "'{}' is not a log level: {error}; write error, warn, info, debug or trace",
-            settings.log_level
-        ))
-    })?;
+    let filter = EnvFilter::try_new(&level).map_err(|error| usage(error.to_string()))?;
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match settings.log_format {
@@ -32,4 +52,20 @@ pub fn start(settings: &Effective) -> Result<()> {
         LogFormat::Json => builder.json().init(),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn a_level_that_is_none_is_refused() {
+        for level in ["info", "WARN", "off", "warn,bellwether_server=debug", "a[span]=trace"] {
+            check(level).unwrap();
+        }
+        for level in ["loud", "info,loud", "", "a=loud", "a=b=c"] {
+            let error = check(level).unwrap_err().to_string();
+            assert!(error.contains("error, warn, info, debug, trace"), "{level}: {error}");
+        }
+    }
 }

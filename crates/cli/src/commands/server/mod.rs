@@ -2,12 +2,14 @@
 //!
 //! The first TERM or INT stops it in order: no new work, running work finished or handed back,
 //! everything stored. A second one ends it at once, as a crash would; nothing acknowledged is lost.
+//! One that comes right after the first is the same wish told twice (a shell and `make` both pass on
+//! what was typed), and changes nothing.
 
 mod banner;
 mod logs;
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use bellwether_server::RunningServer;
@@ -33,6 +35,7 @@ pub struct ServerArgs {
 /// Runs it.
 pub fn run(args: ServerArgs, matches: &ArgMatches) -> Result<()> {
     let settings = effective(args.values, matches, args.config.as_deref())?;
+    logs::check(&settings.log_level)?;
     if args.print_config {
         use std::io::Write;
         std::io::stdout().write_all(settings.print().as_bytes())?;
@@ -67,6 +70,17 @@ impl Signals {
             _ = self.interrupt.recv() => 128 + 2,
         }
     }
+
+    /// Waits for one that is not an echo of the first.
+    async fn next_after(&mut self, first: Instant) -> i32 {
+        loop {
+            let code = self.next().await;
+            if first.elapsed() >= ECHO_MAX {
+                return code;
+            }
+            eprint_line("stopping already; signal again in a second to stop at once");
+        }
+    }
 }
 
 async fn serve(settings: Effective) -> Result<()> {
@@ -88,7 +102,11 @@ async fn serve(settings: Effective) -> Result<()> {
     stop(server, &settings, signals).await
 }
 
+/// A signal that comes sooner than this after the first is the same one again.
+const ECHO_MAX: Duration = Duration::from_secs(1);
+
 async fn stop(server: RunningServer, settings: &Effective, mut signals: Signals) -> Result<()> {
+    let begun = Instant::now();
     eprint_line(&format!(
         "stopping: no new work is started, running work gets {:?} to finish; \
          signal again to stop at once",
@@ -96,7 +114,7 @@ async fn stop(server: RunningServer, settings: &Effective, mut signals: Signals)
     ));
     tokio::select! {
         stopped = server.shutdown() => stopped?,
-        code = signals.next() => {
+        code = signals.next_after(begun) => {
             eprint_line("stopped at once; work that was running is resolved at the next start");
             std::process::exit(code);
         }
