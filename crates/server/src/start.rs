@@ -54,6 +54,7 @@ pub struct RunningServer {
 /// store cannot be read. The message says what to do.
 pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     check_exposure(&config)?;
+    check_shards(&config)?;
     let tls = config.tls.as_ref().map(http::tls_config).transpose();
     let tls = tls.map_err(|error| InvalidConfig(format!("{error:#}")))?;
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
@@ -126,6 +127,15 @@ fn check_exposure(config: &Config) -> anyhow::Result<()> {
     )))
 }
 
+/// Before anything is made on disk.
+fn check_shards(config: &Config) -> anyhow::Result<()> {
+    let most = bellwether_core::id::SHARDS_MAX;
+    if config.shards.is_some_and(|shards| shards == 0 || shards > most) {
+        bail!(InvalidConfig(format!("--shards must be from 1 to {most}")));
+    }
+    Ok(())
+}
+
 struct Opened {
     engine: Arc<dyn Engine>,
     store: StoreRow,
@@ -165,10 +175,6 @@ fn store_row(engine: &dyn Engine, first: &Memory, config: &Config) -> anyhow::Re
         return Ok(row);
     }
     let shards = config.shards.unwrap_or(SHARDS);
-    if shards == 0 || shards > bellwether_core::id::SHARDS_MAX {
-        let most = bellwether_core::id::SHARDS_MAX;
-        bail!(InvalidConfig(format!("--shards must be from 1 to {most}")));
-    }
     let row = StoreRow {
         id: format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>()),
         shards: u32::from(shards),
