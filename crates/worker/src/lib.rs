@@ -33,6 +33,7 @@ mod output;
 mod rules;
 mod tree;
 mod user;
+pub mod wire;
 
 pub use attempt::{Attempt, Auth, CommandTarget, HttpTarget, Program, Target};
 pub use control::{Control, Stop, StopReason};

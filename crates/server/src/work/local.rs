@@ -8,14 +8,15 @@ use bellwether_core::id::RunId;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Assignment, Ending, Finished, Lane, Report, Reported, Work};
 use bellwether_core::waist::Shard;
-use bellwether_worker::{Control, Executor, LiveOutput, StopReason};
+use bellwether_protocol::v1::Output;
+use bellwether_worker::{Control, Executor, LiveOutput, StopReason, wire};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use super::attempts::{attempt_of, chunk_of, reported};
 use super::dispatch::{Dispatch, Order, Slots};
 use super::handlers;
 use super::running::{Running, RunningAttempt};
+use super::wire::{assignment_of, chunks_of, finished_of};
 use crate::clock;
 use crate::shard::ShardHandle;
 
@@ -178,7 +179,8 @@ impl UnderWay {
     /// Performs the attempt and reports it.
     async fn attempt(self, assignment: Assignment, running: RunningAttempt) {
         let worker = &self.worker;
-        let Some(attempt) = attempt_of(&assignment, &worker.options.instance) else {
+        let told = assignment_of(&assignment);
+        let Some(attempt) = wire::attempt_of(told, &worker.options.instance) else {
             return self.say(Reported::HandedBack);
         };
         let output = running.output;
@@ -202,7 +204,8 @@ impl UnderWay {
                 }
             }
         };
-        self.say(match reported(finished, persisted.bytes, persisted.sequence) {
+        let said = wire::finished_of(finished, persisted.bytes, persisted.sequence);
+        self.say(match said.and_then(finished_of) {
             Some(finished) => Reported::Finished(Box::new(finished)),
             None => Reported::HandedBack,
         });
@@ -239,7 +242,8 @@ impl Persisted {
         self.bytes = last.end();
         let sequence = self.sequence;
         self.sequence += u32::try_from(new.len()).unwrap_or(u32::MAX);
-        let chunks = new.iter().map(|chunk| chunk_of(chunk, 0)).collect();
+        let chunks = new.iter().map(|chunk| wire::chunk_of(chunk, 0)).collect();
+        let (sequence, chunks) = chunks_of(Output { sequence, chunks });
         Some(Reported::Output { sequence, chunks })
     }
 }

@@ -6,11 +6,11 @@
 //!
 //! [`LocalWorker`] is the worker inside the server process.
 
-mod attempts;
 mod dispatch;
 mod handlers;
 mod local;
 mod running;
+mod wire;
 
 pub use dispatch::{Dispatch, Slots};
 pub use local::{LocalOptions, LocalWorker};
