@@ -44,7 +44,7 @@ pub async fn create(
     let job = read::job(&*node.view(), created.job)?
         .ok_or_else(|| jobs::no_job(&created.job.to_string()))?;
     let status = if created.new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(present::job(&job, warnings))))
+    Ok((status, Json(present::job(&*node.view(), &job, warnings)?)))
 }
 
 /// Creates a job, or finds that it is there.
@@ -217,7 +217,7 @@ pub async fn put(
             let job = read::job(&*node.view(), created.job)?
                 .ok_or_else(|| jobs::no_job(&created.job.to_string()))?;
             let status = if created.new { StatusCode::CREATED } else { StatusCode::OK };
-            Ok((status, Json(present::job(&job, warnings))))
+            Ok((status, Json(present::job(&*node.view(), &job, warnings)?)))
         }
         Err(refusal) => Err(refusal),
     }
