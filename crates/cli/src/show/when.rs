@@ -1,6 +1,8 @@
 //! Times and durations as people say them, and as they type them.
 
-use bellwether_core::time::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Time, parse_duration_ms};
+use bellwether_core::time::{
+    DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Time, parse_duration_ms, too_late,
+};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -80,10 +82,12 @@ pub fn parse_time(text: &str, zone: &TimeZone, now: Time) -> Result<Time, String
     wall.and_then(|wall| wall.to_zoned(zone.clone()))
         .map(|zoned| Time(zoned.timestamp().as_millisecond()))
         .map_err(|_| {
-            format!(
-                "'{text}' is not a time; write it like 2026-12-31T23:59:59Z, '2026-12-31 23:59', \
-                 'in 5m' or '5m ago'"
-            )
+            too_late(text).unwrap_or_else(|| {
+                format!(
+                    "'{text}' is not a time; write it like 2026-12-31T23:59:59Z, \
+                     '2026-12-31 23:59', 'in 5m' or '5m ago'"
+                )
+            })
         })
 }
 

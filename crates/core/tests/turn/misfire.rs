@@ -93,6 +93,15 @@ fn r35_all_with_queue_keeps_later_ticks_as_long_as_there_is_room() {
 }
 
 #[test]
+fn r35_all_with_replace_leaves_only_the_last() {
+    let all = job().misfire(MisfirePolicy::All, None, 0).overlap(OverlapPolicy::Replace, 0);
+    let (mut w, id) = after_downtime(all, 68);
+    assert_eq!(w.ledger_text(id)[2..], ["30 late", "40 late", "50 late", "60 late"]);
+    w.until(69);
+    assert_eq!(w.started(id), [1, 2, 6], "each takes the place of the one before it");
+}
+
+#[test]
 fn r35_all_is_bounded_and_says_what_it_dropped() {
     let (mut w, id) = after_downtime(job().misfire(MisfirePolicy::All, None, 2), 68);
     let rows = w.ledger_text(id);
