@@ -134,6 +134,8 @@ mod tests {
             assert_eq!(parse_time(text, &berlin, now), Time::parse(time), "{text}");
         }
         assert!(parse_time("tomorrow", &berlin, now).unwrap_err().contains("in 5m"));
+        let late = parse_time("9999-12-31T23:59:59Z", &berlin, now).unwrap_err();
+        assert!(late.ends_with("the last time possible is 9999-12-30T22:00:00Z"), "{late}");
         let shown = clock_text(&berlin, now);
         assert_eq!(shown, "2026-06-01 14:00:00 +02:00");
     }

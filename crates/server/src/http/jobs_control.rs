@@ -124,8 +124,10 @@ pub async fn maintenance(
         .await
 }
 
-/// Runs a job now, also one that is paused. A one-off job that waits is run now instead of later,
-/// which its ledger says of its own time; one that has run runs once more.
+/// Runs a job now, also one that is paused.
+///
+/// A one-off job that waits is run now instead of later, and its ledger says so of its own time.
+/// One that has run runs once more.
 #[utoipa::path(post, path = "/v1/jobs/{job}/trigger", tag = "jobs", operation_id = "triggerJob",
     params(("job" = String, Path, description = "Id or key"), InNamespace),
     responses(
