@@ -75,6 +75,8 @@ pub struct World {
     pub coming: Vec<(Time, Input)>,
     /// What workers were asked to stop.
     pub stops: Vec<(RunId, u64)>,
+    /// What the operator was told about jobs that the rules have paused.
+    pub held: Vec<(JobId, String)>,
     /// Whether to look at the whole store after every turn.
     pub look_always: bool,
     /// The most keys any turn has written.
@@ -114,6 +116,7 @@ impl World {
             starts: Vec::new(),
             coming: Vec::new(),
             stops: Vec::new(),
+            held: Vec::new(),
             look_always: true,
             most_written: 0,
             eager: true,
@@ -198,6 +201,7 @@ impl World {
             Effect::Assign(assignment) => self.start(&assignment),
             Effect::Stop { run, token, .. } => self.asked_to_stop(run, token),
             Effect::Notice(_) => {}
+            Effect::Held { job, why } => self.held.push((job, why)),
         }
     }
 

@@ -247,6 +247,7 @@ impl Looping {
                 Effect::Notice(notice) => {
                     let _ = self.parts.notices.send(Arc::from(notice));
                 }
+                Effect::Held { job, why } => tracing::error!(%job, why, "a job was paused"),
             }
         }
         if !assignments.is_empty() {
