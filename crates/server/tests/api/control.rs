@@ -121,7 +121,7 @@ async fn r40_maintenance_that_is_over_before_it_begins_is_refused() {
         (json!({"for": "0s"}), "out_of_range", "for"),
         (json!({"until": "2020-01-01T00:00:00Z"}), "in_the_past", "until"),
         (json!({"until": "1970-01-01T00:00:00Z"}), "in_the_past", "until"),
-        (json!({"until": "2999-01-01T00:00:00Z", "for": "1h"}), "both_given", "for"),
+        (json!({"until": "2999-01-01T00:00:00Z", "for": "1h"}), "conflicting_fields", "for"),
     ] {
         for path in ["/v1/jobs/m/maintenance", "/v1/groups/g/maintenance"] {
             let (status, problem) = world.send("POST", path, body.to_string()).await;
