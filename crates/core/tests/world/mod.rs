@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use bellwether_core::agenda::Agenda;
 use bellwether_core::id::{JobId, RunId};
+use bellwether_core::record::Run;
 use bellwether_core::settings::Settings;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Effect, Halt, Input, Memory, Rejection, Reply, Turn, load};
@@ -220,8 +221,9 @@ impl World {
         let mut after = None;
         loop {
             let mut turn = Turn::new(&self.store, &mut self.memory, self.now);
-            let gone = |_: &str| worker_dies.then(|| "the server was restarted".to_owned());
-            after = turn.recover(after, 2, &gone).unwrap();
+            let mut gone =
+                |_: RunId, _: &Run| worker_dies.then(|| "the server was restarted".to_owned());
+            after = turn.recover(after, 2, &mut gone).unwrap();
             let decided = turn.finish();
             self.store.commit(&decided.ops);
             for effect in decided.effects {

@@ -34,6 +34,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::node::Node;
+use crate::work::service;
 
 pub use serve::{serve, tls_config};
 
@@ -88,6 +89,7 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(access::revoke_token))
         .routes(routes!(access::audit))
         .routes(routes!(cluster::workers))
+        .routes(routes!(cluster::drain))
         .routes(routes!(cluster::cluster))
         .routes(routes!(events::events))
         .layer(DefaultBodyLimit::max(BODY_MAX));
@@ -124,8 +126,9 @@ fn router(node: Arc<Node>) -> Router {
     let (router, _) = document_and_router();
     router
         .merge(docs::routes())
+        .with_state(node.clone())
+        .merge(service(node.remotes.clone()))
         .fallback(answer::no_such_path)
         .method_not_allowed_fallback(answer::no_such_method)
-        .layer(middleware::from_fn_with_state(node.clone(), extract::identify))
-        .with_state(node)
+        .layer(middleware::from_fn_with_state(node, extract::identify))
 }
