@@ -19,7 +19,9 @@ mod manual;
 mod ops;
 mod output;
 mod present;
+mod present_lease;
 mod present_run;
+mod queues;
 mod runs;
 mod schedules;
 mod serve;
@@ -56,6 +58,7 @@ const BATCH_BODY_MAX: usize = 64 * 1024 * 1024;
         (name = "runs", description = "Executions and what they printed"),
         (name = "groups", description = "Many jobs at once"),
         (name = "schedules", description = "Schedules in plain words"),
+        (name = "workers", description = "Running work by plain HTTP"),
         (name = "access", description = "Tokens and the audit log"),
         (name = "operations", description = "Health, metrics, events, workers"),
     )
@@ -92,9 +95,12 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(cluster::drain))
         .routes(routes!(cluster::cluster))
         .routes(routes!(events::events))
+        .routes(routes!(queues::lease))
+        .routes(routes!(queues::heartbeat))
         .layer(DefaultBodyLimit::max(BODY_MAX));
     let large = OpenApiRouter::new()
         .routes(routes!(jobs_batch::batch))
+        .routes(routes!(queues::complete))
         .layer(DefaultBodyLimit::max(BATCH_BODY_MAX));
     small.merge(large)
 }

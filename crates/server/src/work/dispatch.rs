@@ -78,8 +78,17 @@ impl Dispatch {
     /// Sets how much more a worker can take.
     pub fn set_room(&self, worker: &str, room: Room) {
         let mut state = self.state.lock();
+        if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
+            seat.room = room;
+        }
+    }
+
+    /// Sets what a worker takes and how much of it, and looks for that.
+    pub fn set_seat(&self, worker: &str, offer: Offer, room: Room) {
+        let mut state = self.state.lock();
         let state = &mut *state;
         if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
+            seat.offer = offer;
             seat.room = room;
             for shard in &state.shards {
                 shard.wake();

@@ -16,4 +16,4 @@ mod wire;
 
 pub use dispatch::Dispatch;
 pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
-pub use remote::{LeaseSettings, Remotes, StillHeld, WorkerState, service};
+pub use remote::{LeaseSettings, NotLetIn, Polling, Remotes, StillHeld, WorkerState, service};

@@ -51,6 +51,8 @@ pub enum Room {
     },
     /// One number for all kinds.
     Shared(usize),
+    /// As many as the worker has asked for this time: what has ended frees nothing.
+    Asked(usize),
     /// As many as there are.
     Unlimited,
 }
@@ -63,7 +65,7 @@ impl Room {
                 Work::Http => Some(http),
                 Work::Handler(name) => handlers.get_mut(name),
             },
-            Room::Shared(free) => Some(free),
+            Room::Shared(free) | Room::Asked(free) => Some(free),
             Room::Unlimited => None,
         }
     }
@@ -83,7 +85,9 @@ impl Room {
 
     /// Gives back what was taken.
     pub fn put(&mut self, work: &Work, count: usize) {
-        if let Some(free) = self.counter(work) {
+        if !matches!(self, Room::Asked(_))
+            && let Some(free) = self.counter(work)
+        {
             *free += count;
         }
     }

@@ -13,9 +13,11 @@
 //! What is not decided here: what becomes of a run. A report counts if its fencing token does, and
 //! that only the run's shard knows.
 
+mod polling;
 mod registry;
 mod service;
 mod session;
 
-pub use registry::{LeaseSettings, Remotes, StillHeld, WorkerState};
+pub use polling::Polling;
+pub use registry::{LeaseSettings, NotLetIn, Remotes, StillHeld, WorkerState};
 pub use service::service;

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Report, Reported, Work};
+use bellwether_core::turn::{Assignment, Report, Reported, Work};
 use bellwether_protocol::v1 as wire;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::polling::Orders;
 use super::session::Session;
 use crate::clock;
 use crate::shard::ShardHandle;
 use crate::work::Dispatch;
+use crate::work::dispatch::Order;
 use crate::work::seat::{Offer, Room};
 
 /// How leases are kept.
@@ -86,6 +88,8 @@ struct Remote {
     version: String,
     since: Option<Time>,
     held: BTreeMap<RunId, Held>,
+    /// Its orders, if it asks for work request by request.
+    polls: Option<Orders>,
 }
 
 /// Why a worker was not let in.
@@ -150,7 +154,7 @@ impl Remotes {
         let mut workers = self.workers.lock();
         let remote = workers.entry(hello.name.clone()).or_insert_with(Remote::unseen);
         let same = remote.instance.as_ref() == Some(&hello.instance);
-        if remote.open.is_some() && !same {
+        if remote.open.is_some() && (!same || remote.polls.is_some()) {
             return Err(NotLetIn::NameTaken(hello.name));
         }
         if let Some(open) = remote.open.take() {
@@ -170,6 +174,7 @@ impl Remotes {
             version: hello.version.clone(),
             since: Some(clock::now()),
             held: std::mem::take(&mut remote.held),
+            polls: None,
         };
         let orders = self.dispatch.join(hello.name.as_str().into(), offer, less(room, taken));
         let stops = remote.held.iter().filter(|(_, held)| held.stop);
@@ -196,6 +201,74 @@ impl Remotes {
             }
             None => false,
         }
+    }
+
+    /// The orders of a worker that polls, which may be a new one.
+    pub(super) fn polled(&self, worker: &str, offer: &Offer) -> Result<Orders, NotLetIn> {
+        let mut workers = self.workers.lock();
+        let remote = match workers.get_mut(worker) {
+            Some(remote) => remote,
+            None => {
+                let instance = "polls".to_owned();
+                let hello = wire::Hello { name: worker.to_owned(), instance, ..Default::default() };
+                check_names(&hello).map_err(NotLetIn::Invalid)?;
+                workers.entry(worker.to_owned()).or_insert_with(Remote::unseen)
+            }
+        };
+        remote.offer = offer.clone();
+        if let Some(orders) = &remote.polls {
+            return Ok(orders.clone());
+        }
+        if remote.open.is_some() {
+            return Err(NotLetIn::NameTaken(worker.to_owned()));
+        }
+        let orders = self.dispatch.join(worker.into(), offer.clone(), Room::Asked(0));
+        let orders: Orders = Arc::new(tokio::sync::Mutex::new(orders));
+        remote.instance = Some("polls".to_owned());
+        remote.session += 1;
+        remote.open = Some(CancellationToken::new());
+        remote.heard = Instant::now();
+        remote.since = Some(clock::now());
+        remote.version = "http".to_owned();
+        remote.polls = Some(orders.clone());
+        Ok(orders)
+    }
+
+    /// The orders of a worker that polls.
+    pub(super) fn orders_of(&self, worker: &str) -> Option<Orders> {
+        self.workers.lock().get(worker)?.polls.clone()
+    }
+
+    /// A worker that polls has been heard. False if there is none of this name.
+    pub(super) fn heard_by_name(&self, worker: &str) -> bool {
+        let mut workers = self.workers.lock();
+        let remote = workers.get_mut(worker).filter(|remote| remote.polls.is_some());
+        remote.map(|remote| remote.heard = Instant::now()).is_some()
+    }
+
+    /// Of these, what a worker does not hold, and what it is to stop.
+    pub(super) fn lost_and_stopped(
+        &self,
+        worker: &str,
+        at: &[(RunId, u64)],
+    ) -> (Vec<RunId>, Vec<RunId>) {
+        let workers = self.workers.lock();
+        let held = workers.get(worker).map(|remote| &remote.held);
+        let (mut lost, mut stop) = (Vec::new(), Vec::new());
+        for (run, token) in at {
+            match held.and_then(|held| held.get(run)).filter(|held| held.token == *token) {
+                None => lost.push(*run),
+                Some(held) if held.stop => stop.push(*run),
+                Some(_) => {}
+            }
+        }
+        (lost, stop)
+    }
+
+    /// How leases are kept.
+    #[must_use]
+    pub fn settings(&self) -> LeaseSettings {
+        self.settings
     }
 
     /// A worker is about to be sent these.
@@ -246,9 +319,15 @@ impl Remotes {
     /// Notes that an attempt is to be stopped as soon as its worker is back.
     pub fn stop_later(&self, worker: &str, run: RunId, token: u64) {
         let mut workers = self.workers.lock();
-        let held = workers.get_mut(worker).and_then(|remote| remote.held.get_mut(&run));
-        if let Some(held) = held.filter(|held| held.token == token) {
+        let Some(remote) = workers.get_mut(worker) else { return };
+        let is_back = remote.open.is_some() && remote.polls.is_none();
+        let held = remote.held.get_mut(&run).filter(|held| held.token == token);
+        if let Some(held) = held {
             held.stop = true;
+            // It may have come back just before this was noted.
+            if is_back {
+                self.dispatch.stop(worker, run, token);
+            }
         }
     }
 
@@ -322,6 +401,14 @@ impl Remotes {
                     open.cancel();
                 }
                 self.dispatch.leave(&name);
+                if let Some(mut orders) = remote.polls.as_ref().and_then(|o| o.try_lock().ok()) {
+                    orders.close();
+                    while let Ok(order) = orders.try_recv() {
+                        if let Order::Run(assignments) = order {
+                            hand_back(&self.shards, &assignments);
+                        }
+                    }
+                }
                 let held = remote.held.into_iter().map(|(run, held)| (run, held.token));
                 expired.push((name, held.collect()));
             }
@@ -343,6 +430,7 @@ impl Remote {
             version: String::new(),
             since: None,
             held: BTreeMap::new(),
+            polls: None,
         }
     }
 
@@ -378,6 +466,16 @@ impl Remote {
             run.is_some_and(|run| self.held.get(&run).is_some_and(|h| h.token == held.token))
         };
         says.iter().filter(|held| !is_held(held)).cloned().collect()
+    }
+}
+
+/// Gives back what was never handed out.
+pub(super) fn hand_back(shards: &[ShardHandle], assignments: &[Assignment]) {
+    for assignment in assignments {
+        let (run, token) = (assignment.run, assignment.token);
+        if let Some(shard) = shards.get(usize::from(run.job.shard())) {
+            shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Assignment, Lane, Report, Reported};
+use bellwether_core::turn::{Assignment, Lane, Report};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::v1 as wire;
 use bellwether_protocol::v1::from_worker::Message as Said;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::Remotes;
+use super::registry::hand_back;
 use crate::work::dispatch::Order;
 use crate::work::wire::{assignment_of, report_of};
 
@@ -57,7 +58,7 @@ impl Session {
         self.orders.close();
         while let Ok(order) = self.orders.try_recv() {
             if let Order::Run(assignments) = order {
-                self.hand_back(&assignments);
+                hand_back(&self.remotes.shards, &assignments);
             }
         }
         self.remotes.gone(&self.name, self.number);
@@ -175,7 +176,7 @@ impl Session {
     /// Once it is on its way it counts as held: whether it arrived, nobody knows.
     async fn send(&self, assignments: &[Assignment], out: &Out) -> Option<()> {
         let Ok(permit) = out.reserve().await else {
-            self.hand_back(assignments);
+            hand_back(&self.remotes.shards, assignments);
             return None;
         };
         let held = assignments.iter().map(|a| (a.run, a.token, Lane::of(&a.definition).work));
@@ -183,15 +184,6 @@ impl Session {
         let assignments = assignments.iter().map(assignment_of).collect();
         permit.send(Ok(message(Told::Assignments(wire::Assignments { assignments }))));
         Some(())
-    }
-
-    fn hand_back(&self, assignments: &[Assignment]) {
-        for assignment in assignments {
-            let (run, token) = (assignment.run, assignment.token);
-            if let Some(shard) = self.remotes.shards.get(usize::from(run.job.shard())) {
-                shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
-            }
-        }
     }
 }
 
