@@ -34,11 +34,12 @@ fn crates_depend_only_on_what_they_may() {
         ("core", &[] as &[&str]),
         ("store", &["core"]),
         ("protocol", &[]),
-        ("worker", &["protocol"]),
+        ("agent", &["protocol"]),
+        ("worker", &["protocol", "agent"]),
         ("api", &["core"]),
         ("server", &["core", "store", "worker", "api", "protocol"]),
         ("client", &["api", "core"]),
-        ("cli", &["core", "store", "api", "server", "client"]),
+        ("cli", &["core", "store", "api", "server", "client", "agent", "worker"]),
     ]);
     for (name, may) in allowed {
         let manifest = root().join("crates").join(name).join("Cargo.toml");
