@@ -55,6 +55,13 @@ impl Handle {
         }
     }
 
+    /// Whether [`Handle::room`] would not wait.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let standing = *self.standing.borrow();
+        standing.connected && standing.room
+    }
+
     /// Whether there is a connection.
     #[must_use]
     pub fn is_connected(&self) -> bool {
