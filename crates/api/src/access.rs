@@ -117,7 +117,8 @@ pub struct AuditEntry {
 pub struct Worker {
     /// Its name.
     pub name: String,
-    /// `active` or `draining`.
+    /// `active`; `draining`, when it takes nothing more; `away`, when it has gone and what it holds
+    /// is still its own.
     pub state: String,
     /// The queues it takes from; empty for all.
     pub queues: Vec<String>,
@@ -125,10 +126,22 @@ pub struct Worker {
     pub labels: BTreeMap<String, String>,
     /// Attempts it runs now.
     pub running: u64,
-    /// Attempts it can run at once, by kind of work.
+    /// What it runs, or has not reported yet; the first hundred.
+    #[serde(default)]
+    pub runs: Vec<String>,
+    /// Attempts it can run at once, by kind of work or of `all` kinds; nothing if that has no bound.
     pub slots: BTreeMap<String, u64>,
+    /// The job types it has handlers for.
+    #[serde(default)]
+    pub job_types: Vec<String>,
     /// Its version.
     pub version: String,
+    /// When it last dialled in; absent for a server's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected_at: Option<Instant>,
+    /// When it was last heard; absent for a server's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_at: Option<Instant>,
 }
 
 /// The node and its shards.

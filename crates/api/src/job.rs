@@ -161,7 +161,7 @@ pub struct JobInfo {
     /// Its id.
     #[schema(example = "job_06D1R3M0G0400")]
     pub id: String,
-    /// Where it stands.
+    /// Where it stands. What its group is in shows in `group_paused` and `group_maintenance`.
     pub status: JobStatus,
     /// The shard that owns it.
     pub shard: u16,
@@ -190,13 +190,19 @@ pub struct JobInfo {
     /// Set while it is in maintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Mark>,
+    /// Set while its group is paused: nothing is launched, though `status` is the job's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_paused: Option<Mark>,
+    /// Set while its group is in maintenance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_maintenance: Option<Mark>,
     /// Things the caller should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 /// The fields of [`JobInfo`].
-const INFO_FIELDS: [&str; 14] = [
+const INFO_FIELDS: [&str; 16] = [
     "id",
     "status",
     "shard",
@@ -210,6 +216,8 @@ const INFO_FIELDS: [&str; 14] = [
     "last_run",
     "paused",
     "maintenance",
+    "group_paused",
+    "group_maintenance",
     "warnings",
 ];
 
@@ -237,7 +245,7 @@ pub enum JobStatus {
     Scheduled,
     /// A run is open.
     Running,
-    /// Nothing is launched until it is resumed.
+    /// It is paused itself: nothing is launched until it is resumed.
     Paused,
     /// No tick will come; the last run was fine.
     Completed,

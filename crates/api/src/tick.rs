@@ -20,7 +20,8 @@ pub struct Tick {
     pub count_is_minimum: bool,
     /// What became of it.
     pub fate: TickFate,
-    /// A stable word for why: `overlap`, `misfire`, `paused`, `maintenance`, `max_runs`, `late`.
+    /// A stable word for why: `overlap`, `misfire`, `paused`, `maintenance`, `max_runs`, `late`,
+    /// `trigger`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The same in a sentence.
@@ -29,7 +30,7 @@ pub struct Tick {
     /// The run it led to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The tick whose run stands for it.
+    /// The tick, or the trigger, whose run stands for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_into: Option<Instant>,
     /// When that was decided.
@@ -44,7 +45,7 @@ pub enum TickFate {
     Fired,
     /// It led to a run later than it should have.
     Late,
-    /// Another tick's run stands for it.
+    /// Another tick's run stands for it, or that of a trigger which brought it forward.
     Merged,
     /// It led to nothing.
     Skipped,

@@ -10,19 +10,28 @@ pub fn schedule_spec(definition: &Definition) -> ScheduleSpec {
     definition.schedule.as_ref().map(from_stored).unwrap_or_default()
 }
 
-/// The instant of a schedule that is nothing but one `at` or `delay`, if it is such a one. It is
-/// what [`crate::schedule::Schedule::is_once`] says, without compiling anything.
+/// The instant of a schedule that is nothing but one `at` or `delay`, if it is such a one.
 #[must_use]
 pub fn plain_once(schedule: &Stored, created: Time) -> Option<Time> {
-    let plain = schedule.any.len() == 1
-        && schedule.except.is_empty()
-        && schedule.start_ms.is_none()
+    let plain = schedule.start_ms.is_none()
         && schedule.end_ms.is_none()
         && schedule.jitter_ms == 0
         && schedule.max_runs == 0;
-    match schedule.any.first()?.form.as_ref()? {
-        RuleForm::AtMs(ms) if plain => Some(Time(*ms)),
-        RuleForm::DelayMs(ms) if plain => Some(created.plus_ms(*ms)),
+    if plain { once(schedule, created) } else { None }
+}
+
+/// The instant of a schedule whose only rule is an `at` or `delay` without exceptions, whatever
+/// its bounds and jitter. It is what [`crate::schedule::Schedule::is_once`] says, without
+/// compiling anything: an instant needs neither a zone nor a calendar.
+#[must_use]
+pub fn once(schedule: &Stored, anchor: Time) -> Option<Time> {
+    let [rule] = schedule.any.as_slice() else {
+        return None;
+    };
+    match rule.form.as_ref()? {
+        _ if !schedule.except.is_empty() => None,
+        RuleForm::AtMs(ms) => Some(Time(*ms)),
+        RuleForm::DelayMs(ms) => Some(anchor.plus_ms(*ms)),
         _ => None,
     }
 }

@@ -49,16 +49,25 @@ impl Time {
     /// # Errors
     /// A sentence that says what was expected.
     pub fn parse(text: &str) -> Result<Time, String> {
-        let instant: jiff::Timestamp = text
-            .trim()
-            .parse()
-            .map_err(|_| format!("'{text}' is not a time; write it like 2026-12-31T23:59:59Z"))?;
-        let time = Time(instant.as_millisecond());
-        if time > TIME_MAX {
-            return Err(format!("'{text}' is too far in the future"));
+        let parsed = text.trim().parse::<jiff::Timestamp>();
+        match parsed.map(|instant| Time(instant.as_millisecond())) {
+            Ok(time) if time <= TIME_MAX => Ok(time),
+            _ => Err(too_late(text).unwrap_or_else(|| {
+                format!("'{text}' is not a time; write it like 2026-12-31T23:59:59Z")
+            })),
         }
-        Ok(time)
     }
+}
+
+/// What is wrong with a time that is well written but after [`TIME_MAX`]; `None` of any other.
+#[must_use]
+pub fn too_late(text: &str) -> Option<String> {
+    let pieces = jiff::fmt::temporal::Pieces::parse(text.trim()).ok()?;
+    let last = jiff::Timestamp::from_millisecond(TIME_MAX.0).ok()?;
+    // Every offset is shorter than a day and two hours.
+    let near_the_end = pieces.date().year() == 9999 && pieces.date().day_of_year() >= 363;
+    let late = pieces.offset().is_some() && near_the_end;
+    late.then(|| format!("'{text}' is too late; the last time possible is {last}"))
 }
 
 /// RFC 3339 in UTC with milliseconds, as the API writes it.
@@ -146,6 +155,23 @@ mod tests {
         );
         assert!(Time::parse("tomorrow").unwrap_err().contains("2026-12-31T23:59:59Z"));
         assert_eq!(TIME_MAX.to_string(), "9999-12-30T22:00:00.000Z");
+    }
+
+    #[test]
+    fn a_time_after_the_last_one_is_told_the_bound() {
+        assert_eq!(Time::parse("9999-12-30T22:00:00Z"), Ok(TIME_MAX));
+        for text in [
+            "9999-12-30T22:00:00.001Z",
+            "9999-12-30T22:00:01Z",
+            "9999-12-31T23:59:59Z",
+            "9999-12-31T00:00:00-02:00",
+        ] {
+            let error = Time::parse(text).unwrap_err();
+            assert!(error.ends_with("the last time possible is 9999-12-30T22:00:00Z"), "{error}");
+        }
+        for text in ["9999-12-31", "9999-12-32T00:00:00Z", "99999-01-01T00:00:00Z"] {
+            assert!(Time::parse(text).unwrap_err().contains("is not a time"), "{text}");
+        }
     }
 
     #[test]

@@ -217,6 +217,7 @@ fn states_of_version_1_are_readable() {
             ticks: 8,
             deleted: true,
             failures: 9,
+            broken: true,
         },
     );
     check(

@@ -45,6 +45,10 @@ pub struct Config {
     pub worker_slots: usize,
     /// How many requests it makes at once.
     pub worker_http_slots: usize,
+    /// How often workers that dial in are to be heard.
+    pub worker_heartbeat: Duration,
+    /// How long such a worker may be silent before its work is given to another.
+    pub worker_lease: Duration,
     /// Bytes of output kept per attempt, half from the start and half from the end.
     pub output_limit: usize,
     /// An additional file of certificate authorities (PEM) for `http` targets.
@@ -80,6 +84,8 @@ impl Default for Config {
             worker_queues: Vec::new(),
             worker_slots: 64,
             worker_http_slots: 256,
+            worker_heartbeat: Duration::from_secs(10),
+            worker_lease: Duration::from_secs(30),
             output_limit: 1024 * 1024,
             http_ca_file: None,
             shutdown_grace: Duration::from_secs(30),

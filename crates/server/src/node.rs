@@ -16,7 +16,7 @@ use crate::access::Tokens;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shard::{Failure, ShardHandle};
-use crate::work::LocalWorker;
+use crate::work::{LocalWorker, Remotes};
 
 /// Everything a request needs.
 pub struct Node {
@@ -32,6 +32,8 @@ pub struct Node {
     pub shards: Vec<ShardHandle>,
     /// The built-in worker, if there is one.
     pub worker: Option<Arc<LocalWorker>>,
+    /// Workers that dial in.
+    pub remotes: Arc<Remotes>,
     /// Figures.
     pub metrics: Arc<Metrics>,
     /// What happens, as it happens.

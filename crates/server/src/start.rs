@@ -1,8 +1,8 @@
 //! Starting and stopping a server.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, bail};
@@ -25,7 +25,7 @@ use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::shard::{self, ShardHandle, ShardParts};
-use crate::work::{Dispatch, LocalOptions, LocalWorker, Slots};
+use crate::work::{Dispatch, LeaseSettings, LocalOptions, LocalWorker, Remotes, built_in_name};
 use crate::{clock, http};
 
 /// Shards of a new store, unless it is told otherwise.
@@ -55,6 +55,7 @@ pub struct RunningServer {
 pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     check_exposure(&config)?;
     check_shards(&config)?;
+    check_leases(&config)?;
     let tls = config.tls.as_ref().map(http::tls_config).transpose();
     let tls = tls.map_err(|error| InvalidConfig(format!("{error:#}")))?;
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
@@ -68,19 +69,21 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let Opened { engine, store, memories } = opened;
     end_orphans(&engine, &store).await?;
     let recovering = engine.clone();
-    let memories =
+    let (memories, still_held) =
         tokio::task::spawn_blocking(move || shard::recover_all(&*recovering, memories)).await??;
 
     let dispatch = Arc::new(Dispatch::default());
     let metrics = Arc::new(Metrics::default());
     let (notices, _) = broadcast::channel(NOTICES);
     let (failed_sender, failed) = mpsc::unbounded_channel();
+    let later = Arc::new(OnceLock::new());
     let mut shards: Vec<ShardHandle> = Vec::new();
     let mut threads = Vec::new();
     for memory in memories {
         let parts = ShardParts {
             engine: engine.clone(),
             dispatch: dispatch.clone(),
+            remotes: later.clone(),
             metrics: metrics.clone(),
             notices: notices.clone(),
             failed: failed_sender.clone(),
@@ -91,6 +94,10 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     }
     dispatch.set_shards(shards.clone());
     let worker = start_worker(&config, &store, &dispatch, &shards)?;
+    let leases = LeaseSettings { heartbeat: config.worker_heartbeat, lease: config.worker_lease };
+    let remotes =
+        Remotes::new(dispatch.clone(), shards.clone(), leases, store.id.clone(), still_held);
+    let remotes = later.get_or_init(|| remotes).clone();
 
     let tokens =
         Tokens::new(!config.listen.ip().is_loopback() && !config.insecure || config.require_token);
@@ -102,6 +109,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         engine,
         shards,
         worker,
+        remotes,
         metrics,
         notices,
         tokens,
@@ -132,6 +140,18 @@ fn check_shards(config: &Config) -> anyhow::Result<()> {
     let most = bellwether_core::id::SHARDS_MAX;
     if config.shards.is_some_and(|shards| shards == 0 || shards > most) {
         bail!(InvalidConfig(format!("--shards must be from 1 to {most}")));
+    }
+    Ok(())
+}
+
+/// A worker that is heard in time must not be given up.
+fn check_leases(config: &Config) -> anyhow::Result<()> {
+    let (heartbeat, lease) = (config.worker_heartbeat, config.worker_lease);
+    if heartbeat.as_millis() < 100 || lease < heartbeat * 2 || lease.as_secs() > 86_400 {
+        bail!(InvalidConfig(format!(
+            "--worker-heartbeat must be at least 100ms and --worker-lease twice that or more, and \
+             at most 1d; they are {heartbeat:?} and {lease:?}"
+        )));
     }
     Ok(())
 }
@@ -229,20 +249,19 @@ fn start_worker(
     })?;
     let name = config.worker_name.clone().unwrap_or_else(host_name);
     let options = LocalOptions {
-        name: name.into(),
+        name: built_in_name(&name).into(),
         queues: config.worker_queues.iter().cloned().collect(),
-        slots: Slots {
-            command: config.worker_slots,
-            http: config.worker_http_slots,
-            handlers: Default::default(),
-        },
+        command_slots: config.worker_slots,
+        http_slots: config.worker_http_slots,
         output_limit: config.output_limit,
         instance: store.id.clone(),
     };
     Ok(Some(LocalWorker::start(options, executor, dispatch.clone(), shards.to_vec())))
 }
 
-fn host_name() -> String {
+/// The name of this machine.
+#[must_use]
+pub fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())
         .ok()
@@ -317,6 +336,7 @@ impl RunningServer {
             shard.barrier().await;
         }
         self.dispatch.flush().await;
+        self.node.remotes.stop();
         if let Some(worker) = &self.node.worker {
             worker.drain(self.node.config.shutdown_grace).await;
         }

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_core::settings::Settings;
@@ -134,8 +135,7 @@ pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> 
         },
         shutdown_grace: {
             let p = pick!(layers, shutdown_grace);
-            let default = u64::try_from(defaults.shutdown_grace.as_millis()).unwrap_or(u64::MAX);
-            layers.or(p, Lasting(default)).duration()
+            layers.or(p, lasting(defaults.shutdown_grace)).duration()
         },
         ..defaults.clone()
     };
@@ -176,6 +176,10 @@ pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> 
     Ok(Effective { config, log_level, log_format, lines: layers.lines })
 }
 
+fn lasting(duration: Duration) -> Lasting {
+    Lasting(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
 fn fill_worker(config: &mut Config, layers: &mut Layers<'_>, defaults: &Config) -> Result<()> {
     config.worker = !{
         let p = pick!(layers, no_worker);
@@ -206,6 +210,14 @@ fn fill_worker(config: &mut Config, layers: &mut Layers<'_>, defaults: &Config) 
             )));
         }
     }
+    config.worker_heartbeat = {
+        let p = pick!(layers, worker_heartbeat);
+        layers.or(p, lasting(defaults.worker_heartbeat)).duration()
+    };
+    config.worker_lease = {
+        let p = pick!(layers, worker_lease);
+        layers.or(p, lasting(defaults.worker_lease)).duration()
+    };
     let limit = {
         let p = pick!(layers, output_limit);
         layers.or(p, Size(defaults.output_limit as u64))

@@ -110,6 +110,23 @@ pub struct Values {
     )]
     pub http_ca_file: Option<PathBuf>,
 
+    /// How often workers that dial in are to be heard [default: 10s]
+    #[arg(
+        long,
+        env = "BELLWETHER_WORKER_HEARTBEAT",
+        value_name = "DURATION",
+        help_heading = "Workers that dial in"
+    )]
+    pub worker_heartbeat: Option<Lasting>,
+    /// How long such a worker may be silent before its work is given to another [default: 30s]
+    #[arg(
+        long,
+        env = "BELLWETHER_WORKER_LEASE",
+        value_name = "DURATION",
+        help_heading = "Workers that dial in"
+    )]
+    pub worker_lease: Option<Lasting>,
+
     /// How long history and output are kept, unless a job says otherwise [default: 7d]
     #[arg(long, env = "BELLWETHER_HISTORY_AGE", value_name = "DURATION", help_heading = "Rules")]
     pub history_age: Option<Lasting>,

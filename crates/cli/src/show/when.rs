@@ -1,6 +1,8 @@
 //! Times and durations as people say them, and as they type them.
 
-use bellwether_core::time::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Time, parse_duration_ms};
+use bellwether_core::time::{
+    DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Time, parse_duration_ms, too_late,
+};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -96,10 +98,12 @@ pub fn parse_time(text: &str, zone: &TimeZone, now: Time) -> Result<Time, String
     wall.and_then(|wall| wall.to_zoned(zone.clone()))
         .map(|zoned| Time(zoned.timestamp().as_millisecond()))
         .map_err(|_| {
-            format!(
-                "'{text}' is not a time; write it like 2026-12-31T23:59:59Z, '2026-12-31 23:59', \
-                 'in 5m' or '5m ago'"
-            )
+            too_late(text).unwrap_or_else(|| {
+                format!(
+                    "'{text}' is not a time; write it like 2026-12-31T23:59:59Z, \
+                     '2026-12-31 23:59', 'in 5m' or '5m ago'"
+                )
+            })
         })
 }
 
@@ -153,6 +157,8 @@ mod tests {
             assert_eq!(parse_time(text, &berlin, now), Time::parse(time), "{text}");
         }
         assert!(parse_time("tomorrow", &berlin, now).unwrap_err().contains("in 5m"));
+        let late = parse_time("9999-12-31T23:59:59Z", &berlin, now).unwrap_err();
+        assert!(late.ends_with("the last time possible is 9999-12-30T22:00:00Z"), "{late}");
         let shown = clock_text(&berlin, now);
         assert_eq!(shown, "2026-06-01 14:00:00 +02:00");
         let elsewhere = |name| clock_elsewhere(&berlin, name, now);

@@ -14,7 +14,7 @@
 //! active   shard id n
 //! history  shard class time id n
 //! output   shard class time id n attempt sequence
-//! tick     shard id time n                n is 0 but for manual triggers
+//! tick     shard id time n                n is 0 but for what comes of manual triggers
 //! key      shard ns key
 //! tag      shard kind ns value id
 //! order    shard 1 ns ordering-key time id n      runs waiting for their ordering key

@@ -6,8 +6,8 @@ use super::{read, shard_row};
 use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place};
 use crate::record::{
-    self, Definition, Filed, GroupRow, JobRow, JobState, KeyRow, LastRun, OneOff, Run, RunRow,
-    RunStatus,
+    self, Definition, Filed, GroupRow, JobRow, JobState, KeyRow, LastRun, Mark, OneOff, Run,
+    RunRow, RunStatus,
 };
 use crate::run;
 use crate::schedule::{Schedule, ScheduleError};
@@ -77,10 +77,23 @@ impl StoredJob {
     /// Its schedule, compiled.
     ///
     /// # Errors
-    /// If it cannot be, which creation made sure of.
+    /// If it cannot be. Creation made sure that it can, but a later version may know one zone less
+    /// or be stricter.
     pub fn schedule(&self) -> Result<Schedule, ScheduleError> {
         let identity = turn::identity(&self.definition, self.id);
         Schedule::compile(&spec::schedule_spec(&self.definition), &identity, self.anchor)
+    }
+
+    /// Its schedule in plain words, or that it does not compile and why.
+    #[must_use]
+    pub fn schedule_text(&self) -> String {
+        if let Some(at) = self.once() {
+            return format!("Once, at {at}"); // Lists are full of these: nothing is compiled.
+        }
+        match self.schedule() {
+            Ok(schedule) => schedule.describe(),
+            Err(error) => sentence(&turn::broken_in_words(&error)),
+        }
     }
 
     /// The instant of a job that is nothing but one `at` or `delay`.
@@ -88,6 +101,18 @@ impl StoredJob {
     pub fn once(&self) -> Option<Time> {
         spec::plain_once(self.definition.schedule.as_ref()?, self.anchor)
     }
+}
+
+/// Whether a mark that was set has not run out.
+#[must_use]
+pub fn in_force(mark: &Mark, now: Time) -> bool {
+    mark.until_ms.is_none_or(|until| until > now.0)
+}
+
+/// With a capital at its beginning.
+pub(super) fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
 }
 
 /// A job by id.

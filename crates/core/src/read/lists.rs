@@ -12,7 +12,7 @@ use super::{LOOK_MAX, shard_row};
 use crate::id::{JobId, RunId};
 use crate::key::{self, Place, TagKind};
 use crate::record::{self, RunStatus};
-use crate::time::{TIME_MAX, Time};
+use crate::time::Time;
 use crate::turn;
 use crate::waist::{Family, Rows, Shard, StoreError, View};
 
@@ -276,6 +276,11 @@ fn open_sources<'a>(view: &'a dyn View, shards: &[Shard], before: Option<RunId>)
         .collect()
 }
 
+/// The next instant. The time of a cursor may be any number, so it is held at the last one.
+fn just_after(time: Time) -> Time {
+    Time(time.0.saturating_add(1))
+}
+
 /// Runs that failed or were lost, from their own list.
 fn dead_runs(
     view: &dyn View,
@@ -287,12 +292,12 @@ fn dead_runs(
     let sources = shards
         .iter()
         .map(|shard| {
-            let (from, mut to) = key::deads(*shard, Time(i64::MIN), TIME_MAX.plus_ms(1));
+            let (from, mut to) = key::deads(*shard, Time(i64::MIN), Time(i64::MAX));
             if let Some((time, id)) = before {
                 to = if id.job.shard() == *shard {
                     key::dead(time, id)
                 } else if *shard > id.job.shard() {
-                    key::deads(*shard, time, Time(time.0 + 1)).1
+                    key::deads(*shard, time, just_after(time)).1
                 } else {
                     key::deads(*shard, time, time).0
                 };
@@ -333,13 +338,12 @@ fn ended_runs(
         let row = shard_row(view, *shard)?;
         for (class, upto_ms) in &row.classes {
             let class = *class as u16;
-            let (from, mut to) =
-                key::class_range(*shard, class, Time(*upto_ms), TIME_MAX.plus_ms(1));
+            let (from, mut to) = key::class_range(*shard, class, Time(*upto_ms), Time(i64::MAX));
             if let Some((time, id)) = before {
                 to = if id.job.shard() == *shard {
                     Place { class, time, run: id }.history()
                 } else if *shard > id.job.shard() {
-                    key::class_range(*shard, class, time, Time(time.0 + 1)).1
+                    key::class_range(*shard, class, time, just_after(time)).1
                 } else {
                     key::class_range(*shard, class, time, time).0
                 };

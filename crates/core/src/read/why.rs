@@ -1,13 +1,13 @@
 //! Why a job did or did not run, in words, from the ledger.
 
-use super::jobs::{JobStatus, StoredJob};
+use super::jobs::{JobStatus, StoredJob, in_force, sentence};
 use super::ledger::{StoredTick, ticks_of};
 use super::runs::run;
 use crate::id::RunId;
 use crate::record::{GroupRow, Hold, RunStatus, TickFate};
 use crate::run as life;
 use crate::time::{MINUTE_MS, Time, format_duration_ms};
-use crate::turn::{namespace_name, queue_name, status_name};
+use crate::turn::{mark_in_words, namespace_name, queue_name, status_name};
 use crate::waist::{StoreError, View};
 
 /// An explanation.
@@ -38,17 +38,25 @@ pub fn why(
     now: Time,
 ) -> Result<Explanation, StoreError> {
     let mut told = Explanation::default();
-    let schedule = job.schedule().ok();
-    if let Some(schedule) = &schedule {
-        told.details.push(format!("Its schedule: {}.", schedule.describe()));
-        if job.state.paused.is_none() && job.once().is_none() {
-            told.next = schedule.times(now, 3);
+    let group = group.unwrap_or(&NO_SWITCHES);
+    let schedule = job.schedule();
+    match &schedule {
+        Ok(schedule) => {
+            told.details.push(format!("Its schedule: {}.", schedule.describe()));
+            let paused = job.state.paused.is_some() || group.paused.is_some();
+            if !paused && job.once().is_none() {
+                told.next = schedule.times(now, 3);
+            }
         }
+        Err(_) => told.details.push(format!("{}.", job.schedule_text())),
     }
-    switches(job, group, &mut told);
+    let schedule = schedule.ok();
+    let switches = switches(job, group, now);
+    told.details.extend(switches.iter().map(|switch| format!("{}.", sentence(switch))));
+    let stopped = switches.first().map(String::as_str);
     match at {
-        None => explain_now(view, job, &mut told)?,
-        Some(at) if job.once().is_some() => explain_once(view, job, at, &mut told)?,
+        None => explain_now(view, job, stopped, &mut told)?,
+        Some(at) if job.once().is_some() => explain_once(view, job, stopped, at, &mut told)?,
         Some(at) => {
             let near = ticks_near(view, job, at)?;
             match near.first() {
@@ -64,24 +72,24 @@ pub fn why(
     Ok(told)
 }
 
-fn switches(job: &StoredJob, group: Option<&GroupRow>, told: &mut Explanation) {
-    let say = |what: &str, mark: &crate::record::Mark| {
-        let note = if mark.note.is_empty() { String::new() } else { format!(" ({})", mark.note) };
-        format!("{what} since {} by {}{note}.", Time(mark.at_ms), mark.by)
-    };
-    if let Some(mark) = &job.state.paused {
-        told.details.push(say("It is paused", mark));
-    }
-    if let Some(mark) = &job.state.maintenance {
-        told.details.push(say("It is in maintenance", mark));
-    }
-    if let Some(mark) = group.and_then(|group| group.paused.as_ref()) {
-        told.details.push(say(&format!("Its group '{}' is paused", job.definition.group), mark));
-    }
-    if let Some(mark) = group.and_then(|group| group.maintenance.as_ref()) {
-        let what = format!("Its group '{}' is in maintenance", job.definition.group);
-        told.details.push(say(&what, mark));
-    }
+/// A group that is neither paused nor in maintenance.
+const NO_SWITCHES: GroupRow = GroupRow { paused: None, maintenance: None };
+
+/// What keeps the job from running now, in words, the strongest first.
+fn switches(job: &StoredJob, group: &GroupRow, now: Time) -> Vec<String> {
+    let group_name = &job.definition.group;
+    [
+        ("it is paused".to_owned(), &job.state.paused),
+        (format!("its group '{group_name}' is paused"), &group.paused),
+        ("it is in maintenance".to_owned(), &job.state.maintenance),
+        (format!("its group '{group_name}' is in maintenance"), &group.maintenance),
+    ]
+    .into_iter()
+    .filter_map(|(what, mark)| {
+        let mark = mark.as_ref().filter(|mark| in_force(mark, now))?;
+        Some(mark_in_words(&what, mark))
+    })
+    .collect()
 }
 
 /// Rows that cover `at` or lie within a minute of it, the best one first.
@@ -108,6 +116,16 @@ fn row_in_words(job: &StoredJob, row: &StoredTick, at: Time) -> String {
             format!("It ran late: the tick of {} led to {run}, {}.", row.at, tick.detail)
         }
         TickFate::Triggered => format!("Somebody triggered it at {}: {run}.", row.at),
+        TickFate::Merged if tick.reason == "trigger" && row.at.0 > tick.into_ms => format!(
+            "It did not wait for {}: a trigger brought it forward to {}, {run}.",
+            row.at,
+            Time(tick.into_ms)
+        ),
+        TickFate::Merged if tick.reason == "trigger" => format!(
+            "It was held back when {} came, and run by a trigger at {}: {run}.",
+            row.at,
+            Time(tick.into_ms)
+        ),
         TickFate::Merged => format!(
             "It did not run for {when} itself: {} missed tick(s) were merged into the run of {}, \
              because its misfire policy is 'once'.",
@@ -115,6 +133,9 @@ fn row_in_words(job: &StoredJob, row: &StoredTick, at: Time) -> String {
             Time(tick.into_ms)
         ),
         TickFate::Skipped => {
+            if matches!(tick.reason.as_str(), "paused" | "maintenance") && !tick.detail.is_empty() {
+                return format!("It did not run at {when}: {}.", tick.detail);
+            }
             let why = match tick.reason.as_str() {
                 "overlap" => {
                     "another run was still open and its overlap policy did not allow a second"
@@ -164,17 +185,18 @@ fn no_row(
     }
 }
 
-fn explain_now(view: &dyn View, job: &StoredJob, told: &mut Explanation) -> Result<(), StoreError> {
-    told.answer = match job.status() {
-        JobStatus::Paused => "It does not run because it is paused.".to_owned(),
-        JobStatus::Running => "It has an open run.".to_owned(),
-        JobStatus::Scheduled => match job.state.next_ms {
-            Some(next) => format!("It waits for its time: {}.", Time(next)),
-            None => "It waits for its open run to end, from which its next time counts.".to_owned(),
-        },
-        JobStatus::Completed => "It has no further time, and its last run was fine.".to_owned(),
-        JobStatus::Failed => "It has no further time, and its last run failed.".to_owned(),
-        JobStatus::Canceled => "It has no further time, and its last run was canceled.".to_owned(),
+fn explain_now(
+    view: &dyn View,
+    job: &StoredJob,
+    stopped: Option<&str>,
+    told: &mut Explanation,
+) -> Result<(), StoreError> {
+    told.answer = match (job.status(), stopped) {
+        (JobStatus::Paused | JobStatus::Scheduled, Some(why)) => {
+            format!("It does not run because {why}.")
+        }
+        (JobStatus::Running, Some(why)) => format!("It has an open run, and {why}."),
+        (status, _) => standing(job, status),
     };
     for n in job.state.open.iter().take(5) {
         run_detail(view, job, *n, told)?;
@@ -188,18 +210,41 @@ fn explain_now(view: &dyn View, job: &StoredJob, told: &mut Explanation) -> Resu
     Ok(())
 }
 
+/// Where a job stands that nothing stops.
+fn standing(job: &StoredJob, status: JobStatus) -> String {
+    match status {
+        JobStatus::Paused => "It does not run because it is paused.".to_owned(),
+        JobStatus::Running => "It has an open run.".to_owned(),
+        JobStatus::Scheduled => match job.state.next_ms {
+            Some(next) => format!("It waits for its time: {}.", Time(next)),
+            None => "It waits for its open run to end, from which its next time counts.".to_owned(),
+        },
+        JobStatus::Completed => "It has no further time, and its last run was fine.".to_owned(),
+        JobStatus::Failed => "It has no further time, and its last run failed.".to_owned(),
+        JobStatus::Canceled => "It has no further time, and its last run was canceled.".to_owned(),
+    }
+}
+
 fn explain_once(
     view: &dyn View,
     job: &StoredJob,
+    stopped: Option<&str>,
     at: Time,
     told: &mut Explanation,
 ) -> Result<(), StoreError> {
+    told.ticks = ticks_near(view, job, at)?;
+    if let Some(row) = told.ticks.first() {
+        told.answer = row_in_words(job, row, at);
+        let run = row.tick.run;
+        return run_detail(view, job, run, told);
+    }
     let due = job.once().unwrap_or(at);
-    told.answer = match job.status() {
-        JobStatus::Scheduled if due > at => format!("It was not due at {at}: it is due at {due}."),
-        JobStatus::Scheduled => format!("It was due at {due} and is about to start."),
-        JobStatus::Paused => format!("It is due at {due}, but it is paused."),
-        _ => format!("It was due once, at {due}."),
+    let waits = matches!(job.status(), JobStatus::Scheduled | JobStatus::Paused);
+    told.answer = match stopped.filter(|_| waits) {
+        Some(why) => format!("It is due at {due}, but {why}."),
+        None if waits && due > at => format!("It was not due at {at}: it is due at {due}."),
+        None if waits => format!("It was due at {due} and is about to start."),
+        None => format!("It was due once, at {due}."),
     };
     run_detail(view, job, job.state.runs, told)
 }

@@ -214,6 +214,9 @@ pub struct AttemptResult {
     /// Most memory used.
     #[prost(uint64, tag = "9")]
     pub memory_max_bytes: u64,
+    /// What a handler returned, as JSON; empty if nothing.
+    #[prost(bytes = "bytes", tag = "10")]
+    pub result: Bytes,
 }
 
 /// A piece of what an attempt printed.

@@ -124,6 +124,9 @@ pub struct JobState {
     /// Failed runs since the last success.
     #[prost(uint32, tag = "16")]
     pub failures: u32,
+    /// The pause is the rules' own: the schedule does not compile. A new one ends it.
+    #[prost(bool, tag = "17")]
+    pub broken: bool,
 }
 
 /// Who set something, when, until when and why.
@@ -181,7 +184,7 @@ pub struct Tick {
     /// The last of them, if more than one.
     #[prost(int64, tag = "6")]
     pub until_ms: i64,
-    /// Merged: the tick whose run stands for it.
+    /// Merged: the tick, or the time of the trigger, whose run stands for it.
     #[prost(int64, tag = "7")]
     pub into_ms: i64,
     /// A sentence for people, where there is more to say.
@@ -200,7 +203,7 @@ pub enum TickFate {
     Fired = 0,
     /// It led to a run, later than it should have.
     Late = 1,
-    /// Another tick's run stands for it.
+    /// Another tick's run stands for it, or that of a trigger which brought it forward.
     Merged = 2,
     /// It led to nothing.
     Skipped = 3,

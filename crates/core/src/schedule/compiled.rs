@@ -16,6 +16,15 @@ use crate::time::{TIME_MAX, Time};
 /// office hours; too few only for exceptions that alternate second by second or minute by minute.
 const EXCLUDED_MAX: usize = 20_000;
 
+/// The delay of a tick, from zero to `most_ms`; see [`Schedule::jitter_ms`].
+#[must_use]
+pub fn jitter_ms(most_ms: u64, identity: &str, tick: Time) -> u64 {
+    match most_ms {
+        0 => 0,
+        most => xxh3_64_with_seed(identity.as_bytes(), tick.0.cast_unsigned()) % (most + 1),
+    }
+}
+
 /// A schedule that has been checked and answers when it is due. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Schedule {
@@ -188,10 +197,7 @@ impl Schedule {
     /// identity and tick, so that it need not be stored and a new leader finds the same.
     #[must_use]
     pub fn jitter_ms(&self, identity: &str, tick: Time) -> u64 {
-        match self.inner.spec.jitter_ms {
-            0 => 0,
-            most => xxh3_64_with_seed(identity.as_bytes(), tick.0.cast_unsigned()) % (most + 1),
-        }
+        jitter_ms(self.inner.spec.jitter_ms, identity, tick)
     }
 
     /// What the schedule was compiled from.

@@ -4,7 +4,7 @@ use super::cron::Pattern;
 use super::error::{ScheduleError, quoted};
 use super::spec::{After, DayMatch, Rule};
 use super::{EXPRESSION_LEN_MAX, PERIOD_MIN_MS};
-use crate::time::{Time, parse_duration_ms};
+use crate::time::{Time, parse_duration_ms, too_late};
 
 /// Reads one line: cron in five, six or seven fields, `@daily`, `@every 5m`, `every 5m`,
 /// `every 5m after finish`, `rate(5 minutes)`, `at 2026-12-31T23:59:59Z`, a bare RFC 3339 time,
@@ -115,10 +115,12 @@ fn every(text: &str) -> Result<Rule, ScheduleError> {
 
 fn at(text: &str) -> Result<Rule, ScheduleError> {
     Time::parse(text).map(Rule::At).map_err(|_| {
-        let message = format!(
-            "{} is not a time; write it like 2026-12-31T23:59:59Z, with Z or an offset",
-            quoted(text)
-        );
+        let message = too_late(text).unwrap_or_else(|| {
+            format!(
+                "{} is not a time; write it like 2026-12-31T23:59:59Z, with Z or an offset",
+                quoted(text)
+            )
+        });
         ScheduleError::new("invalid_time", message)
     })
 }

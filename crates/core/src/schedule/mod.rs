@@ -50,7 +50,7 @@ mod wall;
 mod words;
 mod zone;
 
-pub use compiled::Schedule;
+pub use compiled::{Schedule, jitter_ms};
 pub use error::ScheduleError;
 pub use expression::{parse_expression, parse_period_ms};
 pub use spec::{After, DayMatch, Dst, Fold, Gap, Rule, ScheduleSpec};

@@ -137,8 +137,8 @@ impl Turn<'_> {
             _ => {}
         }
         if !job.state.deleted {
-            self.plan_after_finish(&mut job, run)?;
-            self.plan_sweep_of_one_off(&job)?;
+            self.plan_after_finish(&mut job, run);
+            self.plan_sweep_of_one_off(&job);
             self.prune_runs(&mut job)?;
         }
         self.put_state(&job);
@@ -146,33 +146,40 @@ impl Turn<'_> {
     }
 
     /// For a schedule that counts from the last end: the next tick is known only now.
-    fn plan_after_finish(&mut self, job: &mut FullJob, run: &Run) -> Result<(), StoreError> {
-        let schedule = self.schedule_of(job)?;
-        if !schedule.counts_from_finish() || run.cause() == Cause::Trigger {
-            return Ok(());
+    fn plan_after_finish(&mut self, job: &mut FullJob, run: &Run) {
+        if job.once().is_some() || run.cause() == Cause::Trigger {
+            return;
         }
+        let schedule = match self.schedule_of(job) {
+            Ok(schedule) if schedule.counts_from_finish() => schedule,
+            Ok(_) => return,
+            Err(error) => {
+                // A tick that is planned finds out for itself.
+                if job.state.due_ms.is_none() && !job.state.ended {
+                    self.hold_broken(job, &error);
+                }
+                return;
+            }
+        };
         let runs_left = crate::turn::tick::runs_left(job);
         let next = if runs_left { schedule.next_after_finish(self.now) } else { None };
         if job.state.paused.is_none() {
-            self.plan_tick(job, next, &schedule);
+            self.plan_tick(job, next);
         } else {
             job.state.next_ms = next.map(|time| time.0);
             job.state.ended = next.is_none();
         }
-        Ok(())
     }
 
     /// A one-off job in full form goes the way of the compact ones: once its history is due to be
     /// pruned, so is the job.
-    pub(super) fn plan_sweep_of_one_off(&mut self, job: &FullJob) -> Result<(), StoreError> {
-        let schedule = self.schedule_of(job)?;
-        if !job.state.ended || !job.state.open.is_empty() || schedule.is_once().is_none() {
-            return Ok(());
+    pub(super) fn plan_sweep_of_one_off(&mut self, job: &FullJob) {
+        if !job.state.ended || !job.state.open.is_empty() || job.once().is_none() {
+            return;
         }
         let class = self.class_for(&job.definition);
         let time = self.now.plus_ms(class_age_ms(class));
         self.plan(DueKey { time, kind: DueKind::Sweep, job: job.id, n: 0 }, Bytes::new());
-        Ok(())
     }
 
     /// If no run of the job is under way any more, releases the oldest that waits for that.

@@ -1,6 +1,8 @@
 //! What people ask for: pause, resume, maintenance, trigger, cancel, retry.
 
+use super::broken::still_broken;
 use super::close::place_of;
+use super::due::mark_in_words;
 use super::job::{Compact, Found, FullJob, is_pruned};
 use super::{Effect, Halt, Rejection, RejectionKind, Reply, Turn, namespace_name};
 use crate::id::{JobId, RunId};
@@ -10,14 +12,16 @@ use crate::record::{
     TickFate,
 };
 use crate::run;
+use crate::schedule::Schedule;
 use crate::time::Time;
 use crate::waist::{Family, StoreError};
 
 impl Turn<'_> {
     pub(super) fn pause(&mut self, actor: &str, id: JobId, note: &str) -> Result<Reply, Halt> {
         let mut job = self.full_or_promoted(id)?;
-        if job.state.paused.is_none() {
+        if job.state.paused.is_none() || job.state.broken {
             job.state.paused = Some(self.mark(actor, None, note));
+            job.state.broken = false; // From now on it is somebody's wish.
             self.unplan_tick(&mut job);
             self.put_state(&job);
             self.note_job(actor, "job.pause", id, namespace_name(&job.definition), note);
@@ -44,24 +48,44 @@ impl Turn<'_> {
         Ok(Reply::Done)
     }
 
-    /// Ends pause and maintenance of a job. The state is not stored yet.
-    pub(super) fn unpause(&mut self, job: &mut FullJob) -> Result<(), StoreError> {
-        let was_paused = job.state.paused.take().is_some();
+    /// Ends pause and maintenance of a job, unless its schedule does not compile: then nothing is
+    /// changed. The state is not stored yet.
+    pub(super) fn unpause(&mut self, job: &mut FullJob) -> Result<(), Rejection> {
+        let recurring = job.state.paused.is_some() && job.once().is_none();
+        let schedule = match recurring {
+            true => Some(self.schedule_of(job).map_err(|error| still_broken(&error))?),
+            false => None,
+        };
+        let paused = job.state.paused.take();
         job.state.maintenance = None;
-        let schedule = self.schedule_of(job)?;
+        job.state.broken = false;
         let next = job.state.next_ms.map(Time);
-        if job.state.held {
-            self.plan_tick(job, next, &schedule);
-        } else if was_paused && let Some(tick) = next {
-            let passed = tick <= self.now;
-            if passed && schedule.is_once().is_none() {
-                self.skip_until_now(job, &schedule, tick, "paused");
-            } else {
-                job.state.held = passed;
-                self.plan_tick(job, next, &schedule);
+        match (schedule, paused) {
+            _ if job.state.held => self.plan_tick(job, next),
+            (Some(schedule), Some(mark)) => self.go_on(job, &schedule, &mark),
+            (None, Some(_)) if next.is_some() => {
+                job.state.held = next.is_some_and(|tick| tick <= self.now);
+                self.plan_tick(job, next);
             }
+            _ => {}
         }
         Ok(())
+    }
+
+    /// Plans the next tick of a recurring job after a pause, of which nothing was missed.
+    fn go_on(&mut self, job: &mut FullJob, schedule: &Schedule, pause: &Mark) {
+        match job.state.next_ms.map(Time) {
+            Some(tick) if tick <= self.now => {
+                let detail = mark_in_words("it was paused", pause);
+                self.skip_until_now(job, schedule, tick, "paused", &detail);
+            }
+            Some(tick) => self.plan_tick(job, Some(tick)),
+            // Its schedule broke while a run was open from whose end the next tick was to count.
+            None if !job.state.ended && job.state.open.is_empty() => {
+                self.plan_tick(job, schedule.next_after_finish(self.now));
+            }
+            None => {}
+        }
     }
 
     pub(super) fn maintenance(
@@ -88,11 +112,6 @@ impl Turn<'_> {
     }
 
     pub(super) fn trigger(&mut self, actor: &str, id: JobId) -> Result<Reply, Halt> {
-        if let Found::Compact(compact) = self.find(id)?
-            && let Compact::Waiting(entry, one_off) = *compact
-        {
-            return self.bring_forward(actor, entry, one_off);
-        }
         let mut job = self.full_or_promoted(id)?;
         let mut to_cancel = Vec::new();
         let wait = self
@@ -101,37 +120,13 @@ impl Turn<'_> {
         let run = self.make_run(&mut job, self.now, Cause::Trigger, wait)?;
         let row = Tick { fate: TickFate::Triggered as i32, run: run.n, ..Tick::default() };
         self.ledger(&mut job, self.now, row);
-        let schedule = self.schedule_of(&job)?;
-        if schedule.is_once().is_some() && !job.state.ended {
-            // A one-off fires once: the trigger was it.
-            self.let_go(&mut job);
-            self.plan_tick(&mut job, None, &schedule);
+        if job.once().is_some() && !job.state.ended {
+            self.brought_forward(&mut job, run);
         }
         self.put_state(&job);
         self.note_job(actor, "job.trigger", id, namespace_name(&job.definition), &run.to_string());
-        for open in to_cancel {
-            self.cancel_open(open, "replaced", "a newer run of the job takes its place")?;
-        }
+        self.cancel_replaced(to_cancel)?;
         Ok(Reply::Run(run))
-    }
-
-    /// A waiting one-off job is run now instead of later.
-    fn bring_forward(
-        &mut self,
-        actor: &str,
-        entry: DueKey,
-        one_off: OneOff,
-    ) -> Result<Reply, Halt> {
-        self.unplan(entry);
-        let id = RunId { job: entry.job, n: 1 };
-        let definition: Definition = record::decode("definition", one_off.definition.clone())?;
-        let filed = self.file_early(entry, &one_off);
-        let mut made = run::new(1, self.now, filed, one_off.class as u16, Cause::Trigger);
-        run::record(&mut made, run::event(self.now, EventKind::Queued));
-        self.open_up(id, &definition, RunRow { run: None, job: Some(one_off) }, made);
-        let namespace = namespace_name(&definition);
-        self.note_job(actor, "job.trigger", entry.job, namespace, &id.to_string());
-        Ok(Reply::Run(id))
     }
 
     pub(super) fn cancel(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
@@ -146,7 +141,7 @@ impl Turn<'_> {
                     }
                     _ => self.give_up(id, actor)?,
                 },
-                Found::Full(job) if self.is_yet_to_come(&job, id)? => {
+                Found::Full(job) if is_yet_to_come(&job, id) => {
                     self.cancel_planned(*job, actor)?;
                 }
                 _ => self.give_up(id, actor)?,
@@ -179,12 +174,6 @@ impl Turn<'_> {
         Ok(namespace_name(&definition).to_owned())
     }
 
-    /// Whether a run is the one that a one-off job in full form has yet to make.
-    fn is_yet_to_come(&mut self, job: &FullJob, id: RunId) -> Result<bool, StoreError> {
-        let next = !job.state.ended && id.n == job.state.runs + 1;
-        Ok(next && self.schedule_of(job)?.is_once().is_some())
-    }
-
     fn cancel_waiting(
         &mut self,
         entry: DueKey,
@@ -210,9 +199,8 @@ impl Turn<'_> {
         self.store.put(Family::State, key::run(id), record::encode(&filed));
         self.file_canceled(id, made, None, actor)?;
         self.let_go(&mut job);
-        let schedule = self.schedule_of(&job)?;
-        self.plan_tick(&mut job, None, &schedule);
-        self.plan_sweep_of_one_off(&job)?;
+        self.plan_tick(&mut job, None);
+        self.plan_sweep_of_one_off(&job);
         self.put_state(&job);
         Ok(())
     }
@@ -385,6 +373,11 @@ impl Turn<'_> {
         self.note_run(actor, "run.retry", id, namespace);
         Ok(Reply::Run(id))
     }
+}
+
+/// Whether a run is the one that a one-off job in full form has yet to make.
+fn is_yet_to_come(job: &FullJob, id: RunId) -> bool {
+    !job.state.ended && id.n == job.state.runs + 1 && job.once().is_some()
 }
 
 /// A run's status as the API writes it.

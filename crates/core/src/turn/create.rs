@@ -190,7 +190,7 @@ impl Turn<'_> {
             });
             job.state.next_ms = first.map(|time| time.0);
         } else {
-            self.plan_tick(&mut job, first, &compiled);
+            self.plan_tick(&mut job, first);
         }
         job.state.handled_ms = Some(self.now.0);
         self.put_job(&job);
@@ -199,13 +199,12 @@ impl Turn<'_> {
     }
 
     /// Sets the next tick of a job, or notes that there is none. The state is not stored yet.
-    pub(super) fn plan_tick(&mut self, job: &mut FullJob, next: Option<Time>, schedule: &Schedule) {
+    pub(super) fn plan_tick(&mut self, job: &mut FullJob, next: Option<Time>) {
         self.unplan_tick(job);
         job.state.next_ms = next.map(|time| time.0);
         job.state.ended = next.is_none();
         if let Some(tick) = next {
-            let jitter_ms = schedule.jitter_ms(&identity(&job.definition, job.id), tick);
-            let time = tick.plus_ms(jitter_ms);
+            let time = job.due_time(tick);
             job.state.due_ms = Some(time.0);
             let entry = DueKey { time, kind: DueKind::Tick, job: job.id, n: 0 };
             self.plan(entry, Bytes::new());

@@ -132,7 +132,7 @@ impl Turn<'_> {
             return Ok(());
         }
         if !job.state.deleted {
-            if !job.state.ended || self.schedule_of(&job)?.is_once().is_none() {
+            if !job.state.ended || job.once().is_none() {
                 return Ok(()); // It has been edited since, and has a future again.
             }
             if let Some(later) = self.wanted_until(&job)? {

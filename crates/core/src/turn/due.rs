@@ -25,6 +25,23 @@ pub(super) struct Suppressed {
     pub by_group: bool,
     /// When it ends by itself.
     pub until: Option<Time>,
+    /// The same in words, with who set it, when and why.
+    pub detail: String,
+}
+
+/// The most characters of a note that are repeated in the ledger.
+const NOTE_SHOWN_MAX: usize = 200;
+
+/// A switch in words: `group 'g' was paused (by ana since 2026-01-01T00:00:00.000Z: repairs)`.
+pub(crate) fn mark_in_words(what: &str, mark: &Mark) -> String {
+    let until = mark.until_ms.map(|ms| format!(" until {}", Time(ms))).unwrap_or_default();
+    let mut words = format!("{what} (by {} since {}{until}", mark.by, Time(mark.at_ms));
+    if !mark.note.is_empty() {
+        words.push_str(": ");
+        words.extend(mark.note.chars().take(NOTE_SHOWN_MAX));
+    }
+    words.push(')');
+    words
 }
 
 impl Turn<'_> {
@@ -130,9 +147,8 @@ impl Turn<'_> {
             None => {
                 self.forget_held(&job);
                 self.release_held(&job.definition, RELEASED_ALONG)?;
-                let schedule = self.schedule_of(&job)?;
                 let tick = job.state.next_ms.map(Time);
-                self.plan_tick(&mut job, tick, &schedule);
+                self.plan_tick(&mut job, tick);
             }
         }
         self.put_state(&job);
@@ -181,11 +197,13 @@ impl Turn<'_> {
 
     /// Whether the job or its group is paused or in maintenance.
     pub(super) fn suppressed(&self, job: &FullJob) -> Option<Suppressed> {
-        if job.state.paused.is_some() {
-            return Some(Suppressed { reason: "paused", by_group: false, until: None });
+        if let Some(mark) = &job.state.paused {
+            let detail = mark_in_words("it was paused", mark);
+            return Some(Suppressed { reason: "paused", by_group: false, until: None, detail });
         }
-        if let Some(until) = self.in_force(job.state.maintenance.as_ref()) {
-            return Some(Suppressed { reason: "maintenance", by_group: false, until });
+        if let Some((mark, until)) = self.in_force(job.state.maintenance.as_ref()) {
+            let detail = mark_in_words("it was in maintenance", mark);
+            return Some(Suppressed { reason: "maintenance", by_group: false, until, detail });
         }
         self.suppressed_by_group(&job.definition)
     }
@@ -202,29 +220,39 @@ impl Turn<'_> {
     /// Whether the job's group is paused or in maintenance.
     pub(super) fn suppressed_by_group(&self, definition: &Definition) -> Option<Suppressed> {
         let group = self.group_of(definition)?;
-        if group.paused.is_some() {
-            return Some(Suppressed { reason: "paused", by_group: true, until: None });
+        let name = &definition.group;
+        if let Some(mark) = &group.paused {
+            let detail = mark_in_words(&format!("group '{name}' was paused"), mark);
+            return Some(Suppressed { reason: "paused", by_group: true, until: None, detail });
         }
-        let until = self.in_force(group.maintenance.as_ref())?;
-        Some(Suppressed { reason: "maintenance", by_group: true, until })
+        let (mark, until) = self.in_force(group.maintenance.as_ref())?;
+        let detail = mark_in_words(&format!("group '{name}' was in maintenance"), mark);
+        Some(Suppressed { reason: "maintenance", by_group: true, until, detail })
     }
 
-    /// When a maintenance of the job or its group began that has run out, and when it ended: the
-    /// one that ended last.
-    pub(super) fn lapsed_maintenance(&self, job: &FullJob) -> Option<(Time, Time)> {
+    /// Of the maintenances of the job and its group that have run out the one that ended last:
+    /// when it began, when it ended, and the same in words.
+    pub(super) fn lapsed_maintenance(&self, job: &FullJob) -> Option<(Time, Time, String)> {
         let of_group = self.group_of(&job.definition).and_then(|row| row.maintenance.as_ref());
-        let marks = [job.state.maintenance.as_ref(), of_group];
-        let lapsed = marks.into_iter().flatten().filter_map(|mark| {
+        let marks = [(false, job.state.maintenance.as_ref()), (true, of_group)];
+        let lapsed = marks.into_iter().filter_map(|(by_group, mark)| {
+            let mark = mark?;
             let until = Time(mark.until_ms?);
-            (until <= self.now).then_some((Time(mark.at_ms), until))
+            (until <= self.now).then_some((by_group, mark, until))
         });
-        lapsed.max_by_key(|(_, until)| *until)
+        let (by_group, mark, until) = lapsed.max_by_key(|(_, _, until)| *until)?;
+        let what = match by_group {
+            true => format!("group '{}' was in maintenance", job.definition.group),
+            false => "it was in maintenance".to_owned(),
+        };
+        Some((Time(mark.at_ms), until, mark_in_words(&what, mark)))
     }
 
-    /// Whether a mark is set and has not run out, and if so until when it stands.
-    fn in_force(&self, mark: Option<&Mark>) -> Option<Option<Time>> {
-        let until = mark?.until_ms.map(Time);
-        until.is_none_or(|until| until > self.now).then_some(until)
+    /// A mark that is set and has not run out, and until when it stands.
+    fn in_force<'m>(&self, mark: Option<&'m Mark>) -> Option<(&'m Mark, Option<Time>)> {
+        let mark = mark?;
+        let until = mark.until_ms.map(Time);
+        until.is_none_or(|until| until > self.now).then_some((mark, until))
     }
 }
 

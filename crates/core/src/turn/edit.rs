@@ -1,9 +1,8 @@
 //! Replacing a job's definition.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
+use super::broken::still_broken;
 use super::job::identity;
 use super::{Halt, Rejection, RejectionKind, Reply, Turn, namespace_name};
 use crate::id::{JobId, RunId};
@@ -56,9 +55,13 @@ impl Turn<'_> {
         let new_schedule = definition.schedule != job.definition.schedule;
         // One that is kept may have no tick left, and is not to be refused for that.
         let compiled = match new_schedule {
-            true => self.compile_new(&definition, id)?,
-            false => self.schedule_of(&job)?,
+            true => Some(self.compile_new(&definition, id)?),
+            false => None,
         };
+        let resumes = enabled == Some(true) && job.state.paused.is_some();
+        if resumes && !new_schedule && job.once().is_none() {
+            self.schedule_of(&job).map_err(|error| still_broken(&error))?;
+        }
         self.delete_tags(&job.definition, id);
         self.put_tags(&definition, id);
         // Its group may be another one now: what the old one holds back is looked at again.
@@ -71,7 +74,10 @@ impl Turn<'_> {
         job.row.revision += 1;
         job.row.hash = hash;
         job.definition = definition;
-        if new_schedule {
+        if let Some(compiled) = &compiled {
+            if std::mem::take(&mut job.state.broken) {
+                job.state.paused = None; // That was because of the old one.
+            }
             // The phase of the old schedule has no meaning for the new one.
             job.row.anchor_ms = self.now.0;
             job.state.scheduled_runs = 0;
@@ -89,10 +95,11 @@ impl Turn<'_> {
                 job.state.paused = Some(self.mark(actor, None, "disabled by an edit"));
                 self.unplan_tick(&mut job);
             }
+            (Some(false), true) => job.state.broken = false, // From now on it is somebody's wish.
             (Some(true), true) => self.unpause(&mut job)?,
             (_, false) if new_schedule || was_held => {
                 let next = job.state.next_ms.map(Time);
-                self.plan_tick(&mut job, next, &compiled);
+                self.plan_tick(&mut job, next);
             }
             _ => {}
         }
@@ -122,14 +129,12 @@ impl Turn<'_> {
         of_job
     }
 
-    fn compile_new(&self, definition: &Definition, id: JobId) -> Result<Arc<Schedule>, Rejection> {
+    fn compile_new(&self, definition: &Definition, id: JobId) -> Result<Schedule, Rejection> {
         let spec = spec::schedule_spec(definition);
-        Schedule::compile(&spec, &identity(definition, id), self.now).map(Arc::new).map_err(
-            |error| Rejection {
-                kind: RejectionKind::Invalid,
-                code: error.code,
-                message: error.message,
-            },
-        )
+        Schedule::compile(&spec, &identity(definition, id), self.now).map_err(|error| Rejection {
+            kind: RejectionKind::Invalid,
+            code: error.code,
+            message: error.message,
+        })
     }
 }

@@ -374,6 +374,13 @@ pub enum Effect {
     },
     /// Something happened that others may want to know.
     Notice(Box<Notice>),
+    /// A job was paused by the rules themselves: the operator is to be told.
+    Held {
+        /// The job.
+        job: JobId,
+        /// Why.
+        why: String,
+    },
 }
 
 /// An attempt, as a worker gets it.

@@ -8,8 +8,9 @@ use super::{Halt, Rejection, Turn, namespace_name};
 use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place, TagKind};
 use crate::record::{self, Definition, Filed, JobRow, JobState, OneOff, RunRow};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, ScheduleError, jitter_ms};
 use crate::settings::class_of;
+use crate::spec;
 use crate::time::Time;
 use crate::waist::{Family, StoreError};
 
@@ -20,6 +21,24 @@ pub(super) struct FullJob {
     pub row: JobRow,
     pub definition: Definition,
     pub state: JobState,
+}
+
+impl FullJob {
+    /// The instant of a one-off job.
+    pub fn once(&self) -> Option<Time> {
+        spec::once(self.definition.schedule.as_ref()?, Time(self.row.anchor_ms))
+    }
+
+    /// When a tick is to fire: the schedule's jitter after it.
+    pub fn due_time(&self, tick: Time) -> Time {
+        match self.definition.schedule.as_ref().map_or(0, |schedule| schedule.jitter_ms) {
+            0 => tick,
+            most_ms => {
+                let identity = identity(&self.definition, self.id);
+                tick.plus_ms(jitter_ms(most_ms, &identity, tick))
+            }
+        }
+    }
 }
 
 /// A compact job, by where its one record is.
@@ -135,17 +154,15 @@ impl Turn<'_> {
     }
 
     /// A job's schedule, compiled. It compiled when it was created, so it does so now, unless the
-    /// zone database of this version has lost a zone.
-    pub(super) fn schedule_of(&mut self, job: &FullJob) -> Result<Arc<Schedule>, StoreError> {
+    /// zone database of this version has lost a zone or its rules have become stricter; `broken`
+    /// says what then.
+    pub(super) fn schedule_of(&mut self, job: &FullJob) -> Result<Arc<Schedule>, ScheduleError> {
         if let Some(found) = self.memory.compiled.get(job.id, job.row.revision) {
             return Ok(found);
         }
-        let spec = crate::spec::schedule_spec(&job.definition);
+        let spec = spec::schedule_spec(&job.definition);
         let anchor = Time(job.row.anchor_ms);
-        let compiled = Schedule::compile(&spec, &identity(&job.definition, job.id), anchor)
-            .map_err(|error| {
-                StoreError::Corrupt(format!("schedule of {}: {}", job.id, error.message))
-            })?;
+        let compiled = Schedule::compile(&spec, &identity(&job.definition, job.id), anchor)?;
         let compiled = Arc::new(compiled);
         self.memory.compiled.put(job.id, job.row.revision, compiled.clone());
         Ok(compiled)

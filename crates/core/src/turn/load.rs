@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Compiled, Memory, Ready, Tally, Turn};
 use crate::id::{IdSource, JobId, RunId};
 use crate::key;
-use crate::record::{self, Hold, RunRow, RunStatus, ShardRow};
+use crate::record::{self, Hold, Run, RunRow, RunStatus, ShardRow};
 use crate::run;
 use crate::settings::Settings;
 use crate::time::Time;
@@ -62,7 +62,8 @@ pub fn load(
 impl Turn<'_> {
     /// Takes stock of up to `limit` open runs after `after`: those that wait for a worker wait
     /// again, and those that were with one are resolved by their job's delivery policy if `gone`
-    /// says so. The last run looked at, or `None` if there are no more.
+    /// says how that is known: the others are still with it. The last run looked at, or `None` if
+    /// there are no more.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -70,7 +71,7 @@ impl Turn<'_> {
         &mut self,
         after: Option<RunId>,
         limit: usize,
-        gone: &dyn Fn(&str) -> Option<String>,
+        gone: &mut dyn FnMut(RunId, &Run) -> Option<String>,
     ) -> Result<Option<RunId>, StoreError> {
         let (from, to) = key::shard_range(self.memory.shard);
         let from = after.map_or(from, |run| {
@@ -90,7 +91,7 @@ impl Turn<'_> {
                 return Err(StoreError::Corrupt(format!("{id} is open but has no run")));
             };
             if run::is_with_worker(run.status()) {
-                if let Some(detail) = gone(&run.worker) {
+                if let Some(detail) = gone(id, run) {
                     let (row, run) = match self.take_open(id)? {
                         Some(found) => found,
                         None => continue,

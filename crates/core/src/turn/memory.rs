@@ -17,6 +17,8 @@ pub struct Lane {
     pub queue: String,
     /// What kind of target.
     pub work: Work,
+    /// Labels that the worker must have.
+    pub requires: BTreeMap<String, String>,
 }
 
 /// Kinds of targets, as far as workers differ in them.
@@ -39,7 +41,8 @@ impl Lane {
             Some(Target::Http(_)) => Work::Http,
             Some(Target::Handler(handler)) => Work::Handler(handler.job_type.clone()),
         };
-        Lane { queue: queue_name(definition).to_owned(), work }
+        let requires = definition.requires.clone();
+        Lane { queue: queue_name(definition).to_owned(), work, requires }
     }
 
     /// Whether it is the lane of a job's runs.
@@ -51,7 +54,7 @@ impl Lane {
             (Work::Handler(name), Some(Target::Handler(handler))) => *name == handler.job_type,
             _ => false,
         };
-        same_work && self.queue == queue_name(definition)
+        same_work && self.queue == queue_name(definition) && self.requires == definition.requires
     }
 }
 

@@ -20,6 +20,7 @@
 //! how runs end.
 
 mod audit;
+mod broken;
 mod claim;
 mod close;
 mod control;
@@ -32,6 +33,7 @@ mod input;
 mod job;
 mod load;
 mod memory;
+mod once;
 mod order;
 mod overlay;
 mod promote;
@@ -51,7 +53,9 @@ use crate::record::{self, RunRow};
 use crate::time::Time;
 use crate::waist::{Family, Op, StoreError, View};
 
+pub(crate) use broken::broken_in_words;
 pub use control::status_name;
+pub(crate) use due::mark_in_words;
 pub use input::*;
 pub(crate) use job::{identity, is_pruned};
 pub use load::load;

@@ -19,9 +19,8 @@ impl Turn<'_> {
             Compact::Waiting(entry, one_off) => {
                 self.unplan(entry);
                 let mut job = self.promote_waiting(entry, one_off)?;
-                let schedule = self.schedule_of(&job)?;
                 let tick = job.state.next_ms.map(Time);
-                self.plan_tick(&mut job, tick, &schedule);
+                self.plan_tick(&mut job, tick);
                 self.put_state(&job);
                 Ok(job)
             }

@@ -1,4 +1,5 @@
-//! How time becomes runs: the ticks of jobs in full form, in time or missed.
+//! How time becomes runs: the ticks of recurring jobs, in time or missed. One-off jobs in full form
+//! have a file of their own, `once`.
 //!
 //! Every due instant leaves a row in the ledger that says what became of it and why. Several in a
 //! row with the same fate share one row, so that a month of downtime of a job that ticks every
@@ -7,8 +8,8 @@
 use std::sync::Arc;
 
 use super::Turn;
-use super::due::dropped_one_off;
-use super::job::{FullJob, identity};
+use super::due::Suppressed;
+use super::job::FullJob;
 use crate::id::RunId;
 use crate::key::{self, DueKey};
 use crate::record::{self, Cause, Hold, Misfire, MisfirePolicy, OverlapPolicy, Tick, TickFate};
@@ -21,6 +22,8 @@ use crate::waist::{Family, StoreError};
 const LATE_MS: u64 = SECOND_MS;
 /// Counting of ticks stops here; the row then says "at least".
 const COUNT_MAX: u32 = 4_000;
+/// The reason of a row whose tick was brought forward by a trigger.
+pub(super) const TRIGGER: &str = "trigger";
 /// Ticks in time that are dealt with in one decision; the rest follows in the next.
 const TICKS_AT_ONCE: usize = 64;
 
@@ -50,21 +53,27 @@ impl Turn<'_> {
         let Some(tick) = job.state.next_ms.map(Time) else {
             return Ok(());
         };
-        let schedule = self.schedule_of(&job)?;
-        if let Some(suppressed) = self.suppressed(&job) {
-            if schedule.is_once().is_some() {
-                self.hold_back(&mut job, &suppressed);
-            } else {
-                self.skip_until_now(&mut job, &schedule, tick, suppressed.reason);
-                self.prune_ticks(&mut job)?;
+        if job.once().is_some() {
+            return self.due_once(job, tick);
+        }
+        let schedule = match self.schedule_of(&job) {
+            Ok(schedule) => schedule,
+            Err(error) => {
+                self.hold_broken(&mut job, &error);
+                self.put_state(&job);
+                return Ok(());
             }
+        };
+        if let Some(Suppressed { reason, detail, .. }) = self.suppressed(&job) {
+            self.skip_until_now(&mut job, &schedule, tick, reason, &detail);
+            self.prune_ticks(&mut job)?;
             self.put_state(&job);
             return Ok(());
         }
         match self.skip_lapsed(&mut job, &schedule, tick) {
             Some(tick) if tick <= self.now => self.fire_ticks(job, &schedule, tick),
             next => {
-                self.plan_tick(&mut job, next, &schedule);
+                self.plan_tick(&mut job, next);
                 self.put_state(&job);
                 Ok(())
             }
@@ -74,15 +83,15 @@ impl Turn<'_> {
     /// Skips the ticks of a recurring job that fell into a maintenance that has run out since,
     /// while nothing was there to skip them one by one. The first tick after them.
     fn skip_lapsed(&mut self, job: &mut FullJob, schedule: &Schedule, tick: Time) -> Option<Time> {
-        let recurring = schedule.is_once().is_none() && !schedule.counts_from_finish();
+        let on_a_grid = !schedule.counts_from_finish();
         let lapsed = self
             .lapsed_maintenance(job)
-            .filter(|(from, until)| recurring && *from <= tick && tick < *until);
-        let Some((_, until)) = lapsed else {
+            .filter(|(from, until, _)| on_a_grid && *from <= tick && tick < *until);
+        let Some((_, until, detail)) = lapsed else {
             return Some(tick);
         };
         let (all, next) = stretch(schedule, tick, until.minus_ms(1));
-        self.skip_stretch(job, all, "maintenance", "");
+        self.skip_stretch(job, all, "maintenance", &detail);
         next
     }
 
@@ -94,17 +103,11 @@ impl Turn<'_> {
         tick: Time,
     ) -> Result<(), StoreError> {
         let mut to_cancel = Vec::new();
-        let jitter_max_ms = job.definition.schedule.as_ref().map_or(0, |s| s.jitter_ms);
-        let allowed_ms = self.memory.settings.misfire_after_ms + jitter_max_ms;
-        let cutoff = self.now.minus_ms(allowed_ms);
+        let cutoff = self.missed_before(&job);
         let mut handled = tick;
         let mut fired = false;
         let mut must_run = false;
-        if job.state.held {
-            // Somebody held it back: it is late, but it was not missed.
-            self.let_go(&mut job);
-            fired |= self.fire(&mut job, tick, Cause::Misfire, false, &mut to_cancel)?;
-        } else if tick < cutoff {
+        if tick < cutoff {
             let timely_next = schedule.next_after(cutoff).is_some_and(|next| next <= self.now);
             (handled, fired) =
                 self.missed(&mut job, schedule, tick, cutoff, timely_next, &mut to_cancel)?;
@@ -131,14 +134,24 @@ impl Turn<'_> {
             (true, true) if fired => None,
             (true, true) => schedule.next_after_finish(self.now),
         };
-        self.plan_tick(&mut job, next, schedule);
+        self.plan_tick(&mut job, next);
         if schedule.counts_from_finish() && fired && runs_left(&job) {
             job.state.ended = false; // The next tick is known when the run has ended.
         }
-        self.plan_sweep_of_one_off(&job)?;
         self.prune_ticks(&mut job)?;
         self.put_state(&job);
-        for run in to_cancel {
+        self.cancel_replaced(to_cancel)
+    }
+
+    /// Ticks before this were missed: nothing could fire them in time.
+    pub(super) fn missed_before(&self, job: &FullJob) -> Time {
+        let jitter_max_ms = job.definition.schedule.as_ref().map_or(0, |s| s.jitter_ms);
+        self.now.minus_ms(self.memory.settings.misfire_after_ms.saturating_add(jitter_max_ms))
+    }
+
+    /// Cancels open runs whose place a newer one takes.
+    pub(super) fn cancel_replaced(&mut self, runs: Vec<RunId>) -> Result<(), StoreError> {
+        for run in runs {
             self.cancel_open(run, "replaced", "a newer run of the job takes its place")?;
         }
         Ok(())
@@ -155,14 +168,6 @@ impl Turn<'_> {
         timely_next: bool,
         to_cancel: &mut Vec<RunId>,
     ) -> Result<(Time, bool), StoreError> {
-        if schedule.is_once().is_some() {
-            let late_ms = self.now.since_ms(tick);
-            if let Some(detail) = dropped_one_off(&job.definition, late_ms) {
-                self.ledger(job, tick, skipped("misfire", &detail));
-                return Ok((tick, false));
-            }
-            return Ok((tick, self.fire(job, tick, Cause::Misfire, false, to_cancel)?));
-        }
         let misfire = job.definition.misfire.unwrap_or_default();
         let window_ms = misfire.window_ms.unwrap_or(MISFIRE_WINDOW_MS);
         // Of a great many ticks only the last hour's can be made up for.
@@ -240,7 +245,7 @@ impl Turn<'_> {
 
     /// Fires one tick, subject to overlap and `max_runs`. Whether a run was made. Under
     /// `must_run` an overlapping run waits rather than being skipped.
-    fn fire(
+    pub(super) fn fire(
         &mut self,
         job: &mut FullJob,
         tick: Time,
@@ -260,9 +265,7 @@ impl Turn<'_> {
             }
         };
         let run = self.make_run(job, tick, cause, wait)?;
-        let schedule = self.schedule_of(job)?;
-        let due = tick.plus_ms(schedule.jitter_ms(&identity(&job.definition, job.id), tick));
-        let late_ms = self.now.since_ms(due);
+        let late_ms = self.now.since_ms(job.due_time(tick));
         let late = late_ms > LATE_MS;
         self.ledger(
             job,
@@ -336,10 +339,11 @@ impl Turn<'_> {
         schedule: &Schedule,
         tick: Time,
         reason: &str,
+        detail: &str,
     ) {
         if tick <= self.now {
             let (all, _) = stretch(schedule, tick, self.now);
-            self.skip_stretch(job, all, reason, "");
+            self.skip_stretch(job, all, reason, detail);
         }
         job.state.handled_ms = Some(self.now.0);
         let next = if schedule.counts_from_finish() {
@@ -347,7 +351,7 @@ impl Turn<'_> {
         } else {
             schedule.next_after(self.now)
         };
-        self.plan_tick(job, next, schedule);
+        self.plan_tick(job, next);
     }
 
     fn skip_ticks(&mut self, job: &mut FullJob, ticks: &[Time], reason: &str, detail: &str) {
@@ -389,16 +393,18 @@ impl Turn<'_> {
         );
     }
 
-    /// Writes a row of the ledger. The job's state is changed but not stored.
+    /// Writes a row of the ledger. What comes of a trigger has a place of its own beside the tick of
+    /// that instant. The job's state is changed but not stored.
     pub(super) fn ledger(&mut self, job: &mut FullJob, tick: Time, row: Tick) {
-        let n = if row.fate() == TickFate::Triggered { row.run } else { 0 };
+        let of_trigger = row.fate() == TickFate::Triggered || row.reason == TRIGGER;
+        let n = if of_trigger { row.run } else { 0 };
         let row = Tick { decided_ms: self.now.0, ..row };
         self.store.put(Family::Tick, key::tick(job.id, tick, n), record::encode(&row));
         job.state.ticks += 1;
     }
 }
 
-fn skipped(reason: &str, detail: &str) -> Tick {
+pub(super) fn skipped(reason: &str, detail: &str) -> Tick {
     Tick {
         fate: TickFate::Skipped as i32,
         reason: reason.to_owned(),

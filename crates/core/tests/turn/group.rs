@@ -1,5 +1,6 @@
 //! Groups: paused, maintained and resumed as one (R41).
 
+use bellwether_core::read;
 use bellwether_core::turn::{Ending, GroupChange};
 
 use crate::world::job::run;
@@ -28,6 +29,41 @@ fn r41_a_paused_group_holds_one_offs_back_and_skips_ticks() {
     assert_eq!((w.started(cron), w.started(once)), (vec![1], vec![1]));
     assert_eq!(w.ledger_text(cron)[..2], ["10 skipped:paused", "20 skipped:paused"]);
     assert!(w.actions().ends_with(&["group.pause".to_owned(), "group.resume".to_owned()]));
+}
+
+#[test]
+fn r41_what_a_group_stops_says_which_group_who_and_why() {
+    let mut w = busy();
+    let cron = w.add(job().every("10s").group("g"));
+    let once = w.add(job().at(t(15)).group("g"));
+    w.until(1);
+    w.group("g", GroupChange::Pause { note: "repairs".to_owned() });
+    w.until(16);
+    let who = format!("(by ana since {}: repairs)", t(1));
+    assert_eq!(w.ledger(cron)[0].1.detail, format!("group 'g' was paused {who}"));
+    let why = |w: &World, id, at| {
+        let job = read::job(&w.store, id).unwrap().unwrap();
+        let group = read::group(&w.store, crate::world::SHARD, "default", "g").unwrap();
+        read::why(&w.store, &job, group.as_ref(), at, w.now).unwrap().answer
+    };
+    let now = format!("It does not run because its group 'g' is paused {who}.");
+    assert_eq!(why(&w, cron, None), now);
+    assert_eq!(why(&w, once, None), now);
+    assert_eq!(
+        why(&w, cron, Some(t(10))),
+        format!("It did not run at {}: group 'g' was paused {who}.", t(10))
+    );
+    assert_eq!(
+        why(&w, once, Some(t(15))),
+        format!("It is due at {}, but its group 'g' is paused {who}.", t(15))
+    );
+    w.group("g", GroupChange::Maintenance { until: Some(t(18)), note: String::new() });
+    w.group("g", GroupChange::Resume);
+    w.group("g", GroupChange::Maintenance { until: Some(t(35)), note: String::new() });
+    w.until(41);
+    let until = format!("(by ana since {} until {})", t(16), t(35));
+    assert_eq!(w.ledger(cron)[1].1.detail, format!("group 'g' was in maintenance {until}"));
+    assert_eq!(why(&w, cron, None), format!("It waits for its time: {}.", t(50)), "it is over");
 }
 
 #[test]

@@ -5,11 +5,13 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod broken;
 mod crash;
 mod create;
 mod delete;
 mod edit;
 mod group;
+mod lists;
 mod misfire;
 mod once;
 mod order;

@@ -62,6 +62,45 @@ fn r35_all_does_not_let_the_made_up_runs_stand_in_the_way_of_the_next() {
     assert_eq!(w.started(id), [1, 2, 3, 4, 5, 6]);
 }
 
+/// A job of every ten seconds whose runs take 25 s, down until four ticks were missed. The made-up
+/// runs are worked off one at a time; what becomes of the ticks that come meanwhile?
+fn slow_after_downtime(job: Job) -> Vec<String> {
+    let mut w = World::new();
+    w.behaviour = Behaviour::Ends(Ending::Succeeded, 100);
+    let id = w.add(job.every("10s").misfire(MisfirePolicy::All, None, 0));
+    w.until(21);
+    w.behaviour = Behaviour::Ends(Ending::Succeeded, 25_000);
+    w.down_until(68);
+    w.until(151);
+    w.ledger_text(id).split_off(2)
+}
+
+#[test]
+fn r35_all_made_up_runs_wait_under_skip_and_later_ticks_are_skipped_meanwhile() {
+    let rows = slow_after_downtime(job());
+    assert_eq!(rows[..4], ["30 late", "40 late", "50 late", "60 late"], "none is lost to overlap");
+    assert!(rows[4..].iter().all(|row| row.ends_with("skipped:overlap")), "{rows:?}");
+}
+
+#[test]
+fn r35_all_with_queue_keeps_later_ticks_as_long_as_there_is_room() {
+    let rows = slow_after_downtime(job().overlap(OverlapPolicy::Queue, 100));
+    assert_eq!(rows[..4], ["30 late", "40 late", "50 late", "60 late"]);
+    assert!(rows[4..].iter().all(|row| row.ends_with("fired")), "{rows:?}");
+    let rows = slow_after_downtime(job().overlap(OverlapPolicy::Queue, 2));
+    assert_eq!(rows[..4], ["30 late", "40 late", "50 late", "60 late"], "`max` does not bind them");
+    assert_eq!(rows[4], "70 skipped:overlap", "but it counts them");
+}
+
+#[test]
+fn r35_all_with_replace_leaves_only_the_last() {
+    let all = job().misfire(MisfirePolicy::All, None, 0).overlap(OverlapPolicy::Replace, 0);
+    let (mut w, id) = after_downtime(all, 68);
+    assert_eq!(w.ledger_text(id)[2..], ["30 late", "40 late", "50 late", "60 late"]);
+    w.until(69);
+    assert_eq!(w.started(id), [1, 2, 6], "each takes the place of the one before it");
+}
+
 #[test]
 fn r35_all_is_bounded_and_says_what_it_dropped() {
     let (mut w, id) = after_downtime(job().misfire(MisfirePolicy::All, None, 2), 68);

@@ -10,7 +10,7 @@ use bellwether_core::record::{
     RunRow, RunStatus,
 };
 use bellwether_core::run::{is_ended, rebuild};
-use bellwether_core::schedule::Schedule;
+use bellwether_core::schedule::{Schedule, ScheduleError};
 use bellwether_core::spec::schedule_spec;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Lane, namespace_name};
@@ -227,7 +227,11 @@ fn check_jobs(picture: &Picture) {
             assert!(has_due(picture, *id, DueKind::Sweep), "{id} will be swept");
             continue;
         }
-        let schedule = compiled(*id, job);
+        assert!(!state.broken || state.paused.is_some(), "{id} is held because of its schedule");
+        let Ok(schedule) = try_compiled(*id, job) else {
+            assert!(state.paused.is_none() || state.due_ms.is_none(), "{id} is paused");
+            continue;
+        };
         assert!(!state.ended || state.next_ms.is_none(), "{id} has ended");
         let max_runs = job.definition.schedule.as_ref().map_or(0, |schedule| schedule.max_runs);
         let handled = Time(state.handled_ms.unwrap_or(0));
@@ -261,12 +265,16 @@ fn check_jobs(picture: &Picture) {
 
 /// The schedule of a job.
 pub fn compiled(id: JobId, job: &Full) -> Schedule {
+    try_compiled(id, job).unwrap()
+}
+
+fn try_compiled(id: JobId, job: &Full) -> Result<Schedule, ScheduleError> {
     let identity = if job.definition.key.is_empty() {
         id.text()
     } else {
         format!("{}/{}", namespace_name(&job.definition), job.definition.key)
     };
-    Schedule::compile(&schedule_spec(&job.definition), &identity, Time(job.row.anchor_ms)).unwrap()
+    Schedule::compile(&schedule_spec(&job.definition), &identity, Time(job.row.anchor_ms))
 }
 
 fn check_names(world: &World, picture: &Picture) {

@@ -2,12 +2,14 @@
 
 use bellwether_core::backoff::default_retry;
 use bellwether_core::id::{JobId, RunId};
+use bellwether_core::key;
 use bellwether_core::record::{
-    self, CommandTarget, Definition, Delivery, Misfire, MisfirePolicy, OnFailure, Overlap,
+    self, CommandTarget, Definition, Delivery, JobRow, Misfire, MisfirePolicy, OnFailure, Overlap,
     OverlapPolicy, Retention, Retry, Rule, RuleForm, Schedule, Target,
 };
 use bellwether_core::time::{Time, parse_duration_ms};
 use bellwether_core::turn::{Created, GroupChange, Input, NewJob, Rejection, Reply};
+use bellwether_core::waist::{Family, Op};
 use bytes::Bytes;
 
 use super::World;
@@ -280,6 +282,20 @@ impl World {
 
     pub fn replace(&mut self, job: JobId, by: &Job) {
         self.try_replace(job, by, None).unwrap();
+    }
+
+    /// The server is stopped, and the next version's zone database lacks the zone of a job, which
+    /// is shown by giving it one that no database has. `UTC` brings it back.
+    pub fn rename_zone(&mut self, job: JobId, zone: &str) {
+        let key = key::job(job);
+        let mut row: JobRow = self.store.read(Family::Job, &key).unwrap();
+        let mut definition: Definition =
+            record::decode("definition", row.definition.clone()).unwrap();
+        definition.schedule.get_or_insert_default().timezone = zone.to_owned();
+        row.definition = record::encode(&definition);
+        let value = record::encode(&row);
+        self.store.commit(&[Op::Put { family: Family::Job, key, value }]);
+        self.restart(true);
     }
 
     /// Removes what is older than its retention.

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use bellwether_core::agenda::Agenda;
 use bellwether_core::id::{JobId, RunId};
+use bellwether_core::record::Run;
 use bellwether_core::settings::Settings;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Effect, Halt, Input, Memory, Rejection, Reply, Turn, load};
@@ -75,6 +76,8 @@ pub struct World {
     pub coming: Vec<(Time, Input)>,
     /// What workers were asked to stop.
     pub stops: Vec<(RunId, u64)>,
+    /// What the operator was told about jobs that the rules have paused.
+    pub held: Vec<(JobId, String)>,
     /// Whether to look at the whole store after every turn.
     pub look_always: bool,
     /// The most keys any turn has written.
@@ -114,6 +117,7 @@ impl World {
             starts: Vec::new(),
             coming: Vec::new(),
             stops: Vec::new(),
+            held: Vec::new(),
             look_always: true,
             most_written: 0,
             eager: true,
@@ -198,6 +202,7 @@ impl World {
             Effect::Assign(assignment) => self.start(&assignment),
             Effect::Stop { run, token, .. } => self.asked_to_stop(run, token),
             Effect::Notice(_) => {}
+            Effect::Held { job, why } => self.held.push((job, why)),
         }
     }
 
@@ -216,8 +221,9 @@ impl World {
         let mut after = None;
         loop {
             let mut turn = Turn::new(&self.store, &mut self.memory, self.now);
-            let gone = |_: &str| worker_dies.then(|| "the server was restarted".to_owned());
-            after = turn.recover(after, 2, &gone).unwrap();
+            let mut gone =
+                |_: RunId, _: &Run| worker_dies.then(|| "the server was restarted".to_owned());
+            after = turn.recover(after, 2, &mut gone).unwrap();
             let decided = turn.finish();
             self.store.commit(&decided.ops);
             for effect in decided.effects {

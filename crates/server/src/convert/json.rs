@@ -4,6 +4,7 @@ use bellwether_api::Problem;
 use serde::Deserialize;
 
 use super::limits::JSON_DEPTH_MAX;
+use super::objects::Objects;
 use super::problem::{invalid, nearest, quoted, sentence};
 
 /// Reads a body, which is always an object.
@@ -11,17 +12,29 @@ use super::problem::{invalid, nearest, quoted, sentence};
 /// # Errors
 /// What [`json_problem`] says, with the path of the field at fault where there is one.
 pub fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
-    // Derived readers would take a list for an object whose names were left out.
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::new(400, "invalid_type", "found a list, expected an object"));
     }
-    serde_json::from_slice(body).map_err(|error| {
-        let problem = json_problem(&error);
+    read(body, json_problem)
+}
+
+/// The same for JSON that the caller did not write in this form: without line and column.
+pub(super) fn from_merged<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Problem> {
+    read(text.as_bytes(), json_problem_without_place)
+}
+
+fn read<'a, T: Deserialize<'a>>(
+    body: &'a [u8],
+    problem: impl FnOnce(&serde_json::Error) -> Problem,
+) -> Result<T, Problem> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = T::deserialize(Objects(&mut reader));
+    value.and_then(|value| reader.end().map(|()| value)).map_err(|error| {
         // Only what went wrong is read a second time, by the slower reader that knows where it is.
         let mut again = serde_json::Deserializer::from_slice(body);
-        match serde_path_to_error::deserialize::<_, T>(&mut again) {
-            Err(found) => with_path(problem, &found.path().to_string()),
-            Ok(_) => problem,
+        match serde_path_to_error::deserialize::<_, T>(Objects(&mut again)) {
+            Err(found) => with_path(problem(&error), &found.path().to_string()),
+            Ok(_) => problem(&error),
         }
     })
 }

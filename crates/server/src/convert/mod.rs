@@ -29,6 +29,7 @@
 mod json;
 mod limits;
 mod name;
+mod objects;
 mod patch;
 mod policy;
 mod preview;

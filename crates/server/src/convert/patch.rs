@@ -15,7 +15,7 @@ use bellwether_core::record::Definition;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::json::json_problem_without_place;
+use super::json::{from_merged, json_problem_without_place};
 use super::schedule::FORMS;
 use super::{policy, spec};
 
@@ -49,7 +49,7 @@ pub fn patched(old: &Definition, enabled: bool, patch: Value) -> Result<JobSpec,
     let base = to_raw_value(&base).map_err(broken)?;
     let merged = merge(Some(&base), Value::Object(patch)).map_err(broken)?;
     // Read as a value, a wrong text would be called by the type it was wanted for.
-    serde_json::from_str(merged.get()).map_err(|error| json_problem_without_place(&error))
+    from_merged(merged.get())
 }
 
 /// What the patch is applied to: policies written out, and without what the patch displaces.

@@ -203,9 +203,6 @@ pub(super) fn warn(definition: &Definition, warnings: &mut Vec<String>) {
     if !definition.notify.is_empty() {
         say("notify is stored, but this version sends no notices");
     }
-    if !definition.requires.is_empty() {
-        say("requires is stored, but labels of workers are not matched by this version");
-    }
     if definition.on_failure() == record::OnFailure::Continue && definition.ordering_key.is_empty()
     {
         say("on_failure has no effect without an ordering_key");

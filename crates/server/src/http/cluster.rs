@@ -5,12 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use bellwether_api::{Cluster, Instant, Node as ApiNode, Page, Problem, Role, ShardState, Worker};
+
+use bellwether_core::time::Time;
 
 use super::answer::Answer;
 use crate::access::Caller;
+use crate::clock;
 use crate::node::Node;
+use crate::start::host_name;
+use crate::work::{LocalWorker, WorkerState};
 
 /// Lists workers.
 #[utoipa::path(get, path = "/v1/workers", tag = "operations", operation_id = "listWorkers",
@@ -20,22 +26,80 @@ use crate::node::Node;
     ))]
 pub async fn workers(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Page<Worker>>> {
     caller.need(Role::Viewer)?;
-    let items = node.worker.iter().map(|worker| {
-        let options = worker.options();
-        Worker {
-            name: worker.name().to_owned(),
-            state: "active".to_owned(),
-            queues: options.queues.iter().cloned().collect(),
-            labels: BTreeMap::new(),
-            running: worker.running().count() as u64,
-            slots: BTreeMap::from([
-                ("command".to_owned(), options.slots.command as u64),
-                ("http".to_owned(), options.slots.http as u64),
-            ]),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
-    });
-    Ok(Json(Page { items: items.collect(), next_cursor: None }))
+    let built_in = node.worker.iter().map(|worker| built_in(worker));
+    let items = built_in.chain(node.remotes.list().into_iter().map(remote)).collect();
+    Ok(Json(Page { items, next_cursor: None }))
+}
+
+/// Makes a worker take nothing more. What it has it finishes, then it ends.
+#[utoipa::path(post, path = "/v1/workers/{worker}/drain", tag = "operations", operation_id = "drainWorker",
+    params(("worker" = String, Path, description = "Name of the worker")),
+    responses(
+        (status = 202, description = "It takes nothing more"),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn drain(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Answer<StatusCode> {
+    caller.need(Role::Operator)?;
+    if node.worker.as_ref().is_some_and(|worker| worker.name() == name) {
+        let detail = "this worker is part of the server; stop the server instead";
+        return Err(Problem::new(409, "worker_built_in", detail).into());
+    }
+    if !node.remotes.drain(&name) {
+        let name: String = name.chars().take(128).collect();
+        let detail = format!("no worker called '{name}' is connected");
+        return Err(Problem::new(404, "worker_not_found", detail).into());
+    }
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Runs that are listed of a worker.
+const RUNS_MAX: usize = 100;
+
+fn built_in(worker: &LocalWorker) -> Worker {
+    let options = worker.options();
+    let running = worker.running();
+    Worker {
+        name: worker.name().to_owned(),
+        state: "active".to_owned(),
+        queues: options.queues.iter().cloned().collect(),
+        labels: BTreeMap::new(),
+        running: running.count() as u64,
+        runs: running.runs().iter().take(RUNS_MAX).map(ToString::to_string).collect(),
+        slots: BTreeMap::from([
+            ("command".to_owned(), options.command_slots as u64),
+            ("http".to_owned(), options.http_slots as u64),
+        ]),
+        job_types: Vec::new(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        connected_at: None,
+        heard_at: None,
+    }
+}
+
+fn remote(worker: WorkerState) -> Worker {
+    let state = match (worker.connected, worker.draining) {
+        (false, _) => "away",
+        (true, true) => "draining",
+        (true, false) => "active",
+    };
+    let silent_ms = i64::try_from(worker.silent.as_millis()).unwrap_or(i64::MAX);
+    Worker {
+        name: worker.name,
+        state: state.to_owned(),
+        queues: worker.offer.queues.into_iter().collect(),
+        labels: worker.offer.labels,
+        running: worker.runs.len() as u64,
+        runs: worker.runs.iter().take(RUNS_MAX).map(ToString::to_string).collect(),
+        slots: worker.slots.map(|slots| ("all".to_owned(), u64::from(slots))).into_iter().collect(),
+        job_types: worker.offer.job_types.into_iter().collect(),
+        version: worker.version,
+        connected_at: worker.since.map(Instant),
+        heard_at: Some(Instant(Time(clock::now().0.saturating_sub(silent_ms)))),
+    }
 }
 
 /// The node and its shards.
@@ -46,7 +110,7 @@ pub async fn workers(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Js
     ))]
 pub async fn cluster(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Cluster>> {
     caller.need(Role::Viewer)?;
-    let name = node.worker.as_ref().map_or("local", |worker| worker.name()).to_owned();
+    let name = node.config.worker_name.clone().unwrap_or_else(host_name);
     let shards = node.shards.iter().map(|shard| ShardState {
         shard: shard.shard,
         leader: name.clone(),

@@ -34,15 +34,28 @@ pub async fn identify(State(node): State<Arc<Node>>, mut request: Request, next:
     if secret.is_none()
         && let Some(problem) = from_elsewhere(&request, &node)
     {
-        return Refusal::from(problem).into_response();
+        return refuse(problem, &request);
     }
     match node.tokens.caller(secret, clock::now()) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(problem) => Refusal::from(problem).into_response(),
+        Err(problem) => refuse(problem, &request),
     }
+}
+
+/// Says no in the language of whoever asks.
+fn refuse(problem: Problem, request: &Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
+        let status = match problem.status {
+            401 => tonic::Status::unauthenticated(problem.detail),
+            _ => tonic::Status::permission_denied(problem.detail),
+        };
+        return status.into_http();
+    }
+    Refusal::from(problem).into_response()
 }
 
 /// Refuses requests without a token that a web page of somebody else has made a browser send.

@@ -76,7 +76,7 @@ pub async fn get(
 ) -> Answer<Json<Job>> {
     caller.need(Role::Viewer)?;
     let job = find(&node, &caller, &name, params.namespace.as_deref())?;
-    Ok(Json(present::job(&job, Vec::new())))
+    Ok(Json(present::job(&*node.view(), &job, Vec::new())?))
 }
 
 /// Which jobs to list.
@@ -94,7 +94,8 @@ pub struct ListParams {
     /// Only of this owner.
     #[param(max_length = 128)]
     owner: Option<String>,
-    /// Only with this status.
+    /// Only with this status. It is the job's own: jobs of a paused group are not `paused` by
+    /// that, and show it in `group_paused`.
     #[param(value_type = Option<bellwether_api::JobStatus>)]
     status: Option<String>,
     /// Only with this label, written `name=value`.
@@ -186,7 +187,7 @@ fn page(
         let found = read::jobs(&*view, &shards, filter, before, limit)?;
         (found.items, found.cursor.map(|id| id.to_string()))
     };
-    let items = jobs.iter().map(|job| present::job(job, Vec::new())).collect();
+    let items = present::jobs(&*view, &jobs)?;
     Ok(Json(Page { items, next_cursor }))
 }
 
@@ -247,7 +248,7 @@ pub async fn replace(
     };
     node.ask(job.id, input).await?;
     let now = read::job(&*node.view(), job.id)?.ok_or_else(|| no_job(&job.id.to_string()))?;
-    Ok(Json(present::job(&now, checked.warnings)))
+    Ok(Json(present::job(&*node.view(), &now, checked.warnings)?))
 }
 
 /// Deletes a job with its history. Open runs are canceled.

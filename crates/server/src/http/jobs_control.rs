@@ -45,6 +45,10 @@ pub fn until(request: &MaintenanceRequest) -> Answer<Option<Time>> {
             Err(Problem::new(422, "in_the_past", detail).at("until").into())
         }
         (Some(until), None) => Ok(Some(until.0)),
+        (None, Some(span)) if span.0 == 0 => {
+            let detail = "'for' is no time at all; leave it out for maintenance without an end";
+            Err(Problem::new(422, "out_of_range", detail).at("for").into())
+        }
         (None, Some(span)) => Ok(Some(now.plus_ms(span.0))),
         (None, None) => Ok(None),
     }
@@ -61,7 +65,7 @@ async fn change(
     let job = jobs::find(node, caller, name, params.namespace.as_deref())?;
     node.ask(job.id, input(job.id)).await?;
     let job = read::job(&*node.view(), job.id)?.ok_or_else(|| jobs::no_job(name))?;
-    Ok(Json(present::job(&job, Vec::new())))
+    Ok(Json(present::job(&*node.view(), &job, Vec::new())?))
 }
 
 /// Pauses a job: nothing is launched until it is resumed. Ticks that pass are not missed.
@@ -120,7 +124,10 @@ pub async fn maintenance(
         .await
 }
 
-/// Runs a job now. A one-off job that waits is run now instead of later.
+/// Runs a job now, also one that is paused.
+///
+/// A one-off job that waits is run now instead of later, and its ledger says so of its own time.
+/// One that has run runs once more.
 #[utoipa::path(post, path = "/v1/jobs/{job}/trigger", tag = "jobs", operation_id = "triggerJob",
     params(("job" = String, Path, description = "Id or key"), InNamespace),
     responses(

@@ -52,7 +52,7 @@ async fn create_and_show(
     let job = read::job(&*node.view(), created.job)?
         .ok_or_else(|| jobs::no_job(&created.job.to_string()))?;
     let status = if created.new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(present::job(&job, warnings))))
+    Ok((status, Json(present::job(&*node.view(), &job, warnings)?)))
 }
 
 /// Creates a job, or finds that it is there.

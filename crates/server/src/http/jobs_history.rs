@@ -15,8 +15,8 @@ use super::answer::{Answer, blocking};
 use super::extract::{Params, bad_cursor, lengths, limit};
 use super::{jobs, present, present_run};
 use crate::access::Caller;
+use crate::clock;
 use crate::node::Node;
-use crate::{clock, convert};
 
 /// How many next times.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -51,7 +51,12 @@ pub async fn next(
         let detail = "count must be from 1 to 1000";
         return Err(Problem::new(400, "invalid_parameter", detail).at("count").into());
     }
-    let schedule = job.schedule().map_err(|error| convert::schedule_problem(&error, "schedule"))?;
+    let Ok(schedule) = job.schedule() else {
+        // A stored schedule that this version cannot read: the text says why.
+        let times = job.once().filter(|_| !job.state.ended).map(Instant);
+        let description = job.schedule_text();
+        return Ok(Json(NextTimes { description, times: times.into_iter().collect() }));
+    };
     if let Some(max) = schedule.spec().max_runs {
         count = count.min(max.saturating_sub(job.state.scheduled_runs));
     }

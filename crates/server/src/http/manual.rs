@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use axum::extract::Path;
 use axum::response::{Html, IntoResponse, Response};
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, html};
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
 use super::answer::no_such_path;
 
@@ -41,20 +41,35 @@ fn render(text: &str) -> String {
         // Writing to a string cannot fail.
         let _ = write!(links, r#"<a href="/docs/{name}">{name}</a>"#);
     }
-    let events = Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_HEADING_ATTRIBUTES)
-        .map(|event| match event {
-            Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
-                let dest_url = served(dest_url);
-                Event::Start(Tag::Link { link_type, dest_url, title, id })
-            }
-            other => other,
-        });
+    let mut events: Vec<Event<'_>> = Parser::new_ext(text, Options::ENABLE_TABLES).collect();
+    for at in 0..events.len() {
+        let is_heading = matches!(events[at], Event::Start(Tag::Heading { .. }));
+        let name = is_heading.then(|| heading(&events[at..]));
+        match &mut events[at] {
+            Event::Start(Tag::Link { dest_url, .. }) => *dest_url = served(dest_url.clone()),
+            Event::Start(Tag::Heading { id, .. }) => *id = name.map(Into::into),
+            _ => {}
+        }
+    }
     let mut body = String::new();
-    html::push_html(&mut body, events);
+    html::push_html(&mut body, events.into_iter());
     include_str!("manual.html")
         .replace("{title}", title)
         .replace("{links}", &links)
         .replace("{body}", &body)
+}
+
+/// What a heading is called in links: its words in small letters, with hyphens.
+fn heading(events: &[Event<'_>]) -> String {
+    let mut name = String::new();
+    for event in events.iter().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))))
+    {
+        if let Event::Text(text) | Event::Code(text) = event {
+            name.push_str(text);
+        }
+    }
+    let kept = name.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// Where a link of the files leads to here: `limits.md#x` to `/docs/limits#x`.
@@ -77,7 +92,7 @@ mod tests {
     fn links_between_pages_lead_to_pages_that_are_served() {
         for (name, text) in PAGES {
             let page = render(text);
-            assert!(page.contains("<h1>"), "{name} has a heading");
+            assert!(page.contains("<h1 id="), "{name} has a heading");
             for link in
                 page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap_or(""))
             {
@@ -91,7 +106,7 @@ mod tests {
                 let (_, text) =
                     PAGES.iter().find(|(known, _)| *known == target).unwrap_or(&("", ""));
                 assert!(!text.is_empty(), "{name} links to {link}, which is no page");
-                let there = anchor.is_empty() || text.contains(&format!("id=\"{anchor}\""));
+                let there = anchor.is_empty() || render(text).contains(&format!("id=\"{anchor}\""));
                 assert!(there, "{name} links to {link}, which is no place there");
             }
         }

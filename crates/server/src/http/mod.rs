@@ -19,7 +19,9 @@ mod manual;
 mod ops;
 mod output;
 mod present;
+mod present_lease;
 mod present_run;
+mod queues;
 mod runs;
 mod schedules;
 mod serve;
@@ -34,6 +36,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::node::Node;
+use crate::work::service;
 
 pub use serve::{serve, tls_config};
 
@@ -55,6 +58,7 @@ const BATCH_BODY_MAX: usize = 64 * 1024 * 1024;
         (name = "runs", description = "Executions and what they printed"),
         (name = "groups", description = "Many jobs at once"),
         (name = "schedules", description = "Schedules in plain words"),
+        (name = "workers", description = "Running work by plain HTTP"),
         (name = "access", description = "Tokens and the audit log"),
         (name = "operations", description = "Health, metrics, events, workers"),
     )
@@ -88,11 +92,15 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(access::revoke_token))
         .routes(routes!(access::audit))
         .routes(routes!(cluster::workers))
+        .routes(routes!(cluster::drain))
         .routes(routes!(cluster::cluster))
         .routes(routes!(events::events))
+        .routes(routes!(queues::lease))
+        .routes(routes!(queues::heartbeat))
         .layer(DefaultBodyLimit::max(BODY_MAX));
     let large = OpenApiRouter::new()
         .routes(routes!(jobs_batch::batch))
+        .routes(routes!(queues::complete))
         .layer(DefaultBodyLimit::max(BATCH_BODY_MAX));
     small.merge(large)
 }
@@ -124,8 +132,9 @@ fn router(node: Arc<Node>) -> Router {
     let (router, _) = document_and_router();
     router
         .merge(docs::routes())
+        .with_state(node.clone())
+        .merge(service(node.remotes.clone()))
         .fallback(answer::no_such_path)
         .method_not_allowed_fallback(answer::no_such_method)
-        .layer(middleware::from_fn_with_state(node.clone(), extract::identify))
-        .with_state(node)
+        .layer(middleware::from_fn_with_state(node, extract::identify))
 }

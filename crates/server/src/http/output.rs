@@ -110,7 +110,7 @@ async fn send(
     let Some(live) = live else {
         let stored = read::run(&*node.view(), wanted.run).map_err(|_| Gone)?.ok_or(Gone)?;
         let attempt = wanted.attempt.unwrap_or(stored.run.attempt);
-        return send_stored(&node, &wanted, &stored.run, attempt, &sender).await;
+        return send_stored(&node, &wanted, &stored.run, attempt, 0, &sender).await.map(|_| ());
     };
     let captured = live.output.captured();
     for chunk in &captured.head {
@@ -133,6 +133,8 @@ async fn follow_run(
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<(), Gone> {
     let mut sent = 0;
+    // How much of the attempt that is under way elsewhere has been sent.
+    let mut elsewhere = Elsewhere::default();
     loop {
         if sender.is_closed() {
             return Err(Gone);
@@ -159,15 +161,31 @@ async fn follow_run(
         let stored = read::run(&*node.view(), wanted.run).map_err(|_| Gone)?.ok_or(Gone)?.run;
         let ended = life::is_ended(stored.status());
         let over = ended || wanted.attempt.is_some_and(|attempt| attempt < stored.attempt);
-        if over {
-            let attempt = wanted.attempt.unwrap_or(stored.attempt);
-            if attempt > sent {
-                send_stored(node, &wanted, &stored, attempt, sender).await?;
+        let attempt = wanted.attempt.unwrap_or(stored.attempt);
+        if wants(attempt) {
+            if attempt != elsewhere.attempt {
+                if elsewhere.attempt > sent {
+                    // What the attempt before printed last came with its end.
+                    let Elsewhere { attempt, chunks } = elsewhere;
+                    send_stored(node, &wanted, &stored, attempt, chunks, sender).await?;
+                }
+                elsewhere = Elsewhere { attempt, chunks: 0 };
             }
+            elsewhere.chunks =
+                send_stored(node, &wanted, &stored, attempt, elsewhere.chunks, sender).await?;
+        }
+        if over {
             return Ok(());
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+/// An attempt that runs in another process: its output is read from the store as it comes.
+#[derive(Default)]
+struct Elsewhere {
+    attempt: u32,
+    chunks: u32,
 }
 
 async fn send_live(
@@ -196,14 +214,15 @@ async fn send_gap(bytes: u64, sender: &mpsc::Sender<Bytes>) -> Result<(), Gone> 
     sender.send(Bytes::from(line)).await.map_err(|_| Gone)
 }
 
+/// Sends what is stored of an attempt's output from a chunk on. The chunk to go on from.
 async fn send_stored(
     node: &Arc<Node>,
     wanted: &Wanted,
     run: &Run,
     attempt: u32,
+    mut from: u32,
     sender: &mpsc::Sender<Bytes>,
-) -> Result<(), Gone> {
-    let mut from = 0;
+) -> Result<u32, Gone> {
     loop {
         let (node, id, run) = (node.clone(), wanted.run, run.clone());
         let read = move || Ok(read::output(&*node.view(), id, &run, attempt, from, CHUNKS)?);
@@ -217,9 +236,9 @@ async fn send_stored(
                 sender.send(chunk.data).await.map_err(|_| Gone)?;
             }
         }
-        if count < CHUNKS {
-            return Ok(());
-        }
         from += count as u32;
+        if count < CHUNKS {
+            return Ok(from);
+        }
     }
 }

@@ -1,15 +1,20 @@
 //! Jobs, ticks and marks as JSON.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use bellwether_api as api;
 use bellwether_api::Instant;
 use bellwether_core::id::JobId;
 use bellwether_core::id::RunId;
-use bellwether_core::read::{JobStatus, StoredAudit, StoredGroup, StoredJob, StoredTick};
-use bellwether_core::record::{LastRun, Mark, TickFate, TokenRow};
+use bellwether_core::read::{self, JobStatus, StoredAudit, StoredGroup, StoredJob, StoredTick};
+use bellwether_core::record::{GroupRow, LastRun, Mark, TickFate, TokenRow};
 use bellwether_core::time::Time;
+use bellwether_core::turn::namespace_name;
+use bellwether_core::waist::{Shard, StoreError, View};
 
 use super::present_run::run_status;
-use crate::convert;
+use crate::{clock, convert};
 
 /// A group.
 #[must_use]
@@ -26,20 +31,63 @@ pub fn group(group: StoredGroup) -> api::Group {
 }
 
 /// A job.
-#[must_use]
-pub fn job(stored: &StoredJob, warnings: Vec<String>) -> api::Job {
+///
+/// # Errors
+/// When its group cannot be read.
+pub fn job(
+    view: &dyn View,
+    stored: &StoredJob,
+    warnings: Vec<String>,
+) -> Result<api::Job, StoreError> {
+    let group = Groups::default().of(view, stored)?;
+    Ok(in_group(stored, &group, warnings))
+}
+
+/// A page of jobs. Each group is looked up once.
+///
+/// # Errors
+/// When a group cannot be read.
+pub fn jobs(view: &dyn View, stored: &[StoredJob]) -> Result<Vec<api::Job>, StoreError> {
+    let mut groups = Groups::default();
+    stored.iter().map(|job| Ok(in_group(job, &groups.of(view, job)?, Vec::new()))).collect()
+}
+
+/// Groups that have been looked up: each shard has the switches of a group for its own jobs.
+#[derive(Default)]
+struct Groups(HashMap<(Shard, String, String), GroupRow>);
+
+impl Groups {
+    /// The switches of a job's group, as the job's shard has them.
+    fn of(&mut self, view: &dyn View, job: &StoredJob) -> Result<GroupRow, StoreError> {
+        let group = &job.definition.group;
+        if group.is_empty() {
+            return Ok(GroupRow::default());
+        }
+        let shard = job.id.shard();
+        let namespace = namespace_name(&job.definition);
+        match self.0.entry((shard, namespace.to_owned(), group.clone())) {
+            Entry::Occupied(known) => Ok(known.get().clone()),
+            Entry::Vacant(place) => {
+                let row = read::group(view, shard, namespace, group)?.unwrap_or_default();
+                Ok(place.insert(row).clone())
+            }
+        }
+    }
+}
+
+fn in_group(stored: &StoredJob, group: &GroupRow, warnings: Vec<String>) -> api::Job {
     let state = &stored.state;
+    let now = clock::now();
     let run_text = |n: u32| RunId { job: stored.id, n }.to_string();
-    let schedule_text = match stored.once() {
-        Some(at) => format!("Once, at {at}"),
-        None => stored.schedule().map(|s| s.describe()).unwrap_or_else(|error| error.message),
+    let set = |switch: &Option<Mark>| {
+        switch.as_ref().filter(|mark| read::in_force(mark, now)).map(self::mark)
     };
     let info = api::JobInfo {
         id: stored.id.to_string(),
         status: status(stored.status()),
         shard: stored.id.shard(),
         execution_time: state.next_ms.map(|ms| Instant(Time(ms))),
-        schedule_text,
+        schedule_text: stored.schedule_text(),
         created_at: Instant(stored.created),
         updated_at: Instant(stored.updated),
         revision: stored.revision,
@@ -51,8 +99,10 @@ pub fn job(stored: &StoredJob, warnings: Vec<String>) -> api::Job {
             scheduled_at: Instant(Time(last.scheduled_ms)),
             finished_at: Instant(Time(last.finished_ms)),
         }),
-        paused: state.paused.as_ref().map(mark),
-        maintenance: state.maintenance.as_ref().map(mark),
+        paused: set(&state.paused),
+        maintenance: set(&state.maintenance),
+        group_paused: set(&group.paused),
+        group_maintenance: set(&group.maintenance),
         warnings,
     };
     let spec = convert::spec(&stored.definition, state.paused.is_none());

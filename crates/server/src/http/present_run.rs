@@ -10,6 +10,8 @@ use bellwether_core::run as life;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Notice, namespace_name, queue_name};
 
+use super::present_lease::raw_json;
+
 /// A run.
 #[must_use]
 pub fn run(stored: &StoredRun) -> api::Run {
@@ -108,6 +110,7 @@ fn claimed(event: &Event, at: Instant) -> api::Attempt {
         response: None,
         output_bytes: None,
         output_dropped_bytes: None,
+        result: None,
         cpu_ms: None,
         memory_max_bytes: None,
     }
@@ -145,6 +148,7 @@ fn add_result(attempt: &mut api::Attempt, result: &AttemptResult) {
     }
     attempt.output_bytes = number(result.output_bytes);
     attempt.output_dropped_bytes = number(result.output_dropped);
+    attempt.result = raw_json(&result.result);
     attempt.cpu_ms = number(result.cpu_ms);
     attempt.memory_max_bytes = number(result.memory_max_bytes);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use bellwether_core::id::RunId;
 use bellwether_core::turn::{Halt, Input, Rejection, Reply, Report, Tally};
 use bellwether_core::waist::{Shard, StoreError};
 use crossbeam_channel::Sender;
@@ -45,8 +46,10 @@ pub(super) type Answer = oneshot::Sender<Result<Reply, Failure>>;
 pub(super) enum Message {
     /// Decide, and answer once it is durable.
     Request(Box<Input>, Answer),
-    /// What workers say; nobody waits for an answer.
-    Reports(Vec<Report>),
+    /// What workers say, and who wants to know once it is durable.
+    Reports(Vec<Report>, Option<oneshot::Sender<()>>),
+    /// Nobody can say any more what became of an attempt.
+    Lost(RunId, u64, String),
     /// Look again: a worker has free slots.
     Wake,
     /// Somebody does or does not listen to notices.
@@ -106,7 +109,20 @@ impl ShardHandle {
     /// Passes on what workers say. Nothing is lost while the shard runs.
     pub fn report(&self, reports: Vec<Report>) {
         // If the shard has stopped, its next leader resolves the runs by their delivery policy.
-        let _ = self.inbox.send(Message::Reports(reports));
+        let _ = self.inbox.send(Message::Reports(reports, None));
+    }
+
+    /// Passes on what workers say. The answer comes once it is durable, and never if the shard has
+    /// stopped before.
+    pub fn report_durably(&self, reports: Vec<Report>) -> oneshot::Receiver<()> {
+        let (sender, answer) = oneshot::channel();
+        let _ = self.inbox.send(Message::Reports(reports, Some(sender)));
+        answer
+    }
+
+    /// Passes on that nobody can say any more what became of an attempt.
+    pub fn lost(&self, run: RunId, token: u64, detail: String) {
+        let _ = self.inbox.send(Message::Lost(run, token, detail));
     }
 
     /// Makes the shard look again for runs that can be claimed.

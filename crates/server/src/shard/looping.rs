@@ -1,8 +1,8 @@
 //! The loop of a shard.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use super::handle::{Answer, Failure, Message, ShardHandle, ShardStatus};
 use crate::clock;
 use crate::metrics::Metrics;
-use crate::work::Dispatch;
+use crate::work::{Dispatch, Remotes};
 
 /// Entries of the due index a shard holds in memory.
 const AGENDA_ENTRIES_MAX: usize = 32_768;
@@ -39,6 +39,8 @@ pub struct ShardParts {
     pub engine: Arc<dyn Engine>,
     /// Where its runs go.
     pub dispatch: Arc<Dispatch>,
+    /// The workers that dial in, once they can.
+    pub remotes: Arc<OnceLock<Arc<Remotes>>>,
     /// Where its figures go.
     pub metrics: Arc<Metrics>,
     /// Who hears what happens.
@@ -189,10 +191,14 @@ impl Looping {
                         decided => pending.push((answer, decided.map_err(Failure::from))),
                     }
                 }
-                Message::Reports(reports) => {
+                Message::Reports(reports, stored) => {
                     for report in reports {
                         decided(turn.decide(Input::Report(report)))?;
                     }
+                    barriers.extend(stored);
+                }
+                Message::Lost(run, token, detail) => {
+                    decided(turn.decide(Input::Lost { run, token, detail }))?;
                 }
                 Message::Wake => self.status.waking.store(false, Ordering::Release),
                 Message::Listen(on) => turn.set_notices(on),
@@ -242,11 +248,16 @@ impl Looping {
                 Effect::Unplan(entry) => self.agenda.unplan(entry),
                 Effect::Assign(assignment) => assignments.push(*assignment),
                 Effect::Stop { run, token, worker } => {
-                    self.parts.dispatch.stop(&worker, run, token)
+                    if !self.parts.dispatch.stop(&worker, run, token)
+                        && let Some(remotes) = self.parts.remotes.get()
+                    {
+                        remotes.stop_later(&worker, run, token);
+                    }
                 }
                 Effect::Notice(notice) => {
                     let _ = self.parts.notices.send(Arc::from(notice));
                 }
+                Effect::Held { job, why } => tracing::error!(%job, why, "a job was paused"),
             }
         }
         if !assignments.is_empty() {

@@ -1,6 +1,6 @@
 //! Who has free slots, and who is waiting for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bellwether_core::id::RunId;
@@ -9,28 +9,8 @@ use bellwether_core::waist::Shard;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
+use super::seat::{Offer, Room, Seat};
 use crate::shard::ShardHandle;
-
-/// How many attempts a worker can run at once, by kind of work.
-#[derive(Clone, Debug, Default)]
-pub struct Slots {
-    /// Commands.
-    pub command: usize,
-    /// Requests.
-    pub http: usize,
-    /// Handlers, each with a number of its own.
-    pub handlers: BTreeMap<String, usize>,
-}
-
-impl Slots {
-    fn of(&mut self, work: &Work) -> Option<&mut usize> {
-        match work {
-            Work::Command => Some(&mut self.command),
-            Work::Http => Some(&mut self.http),
-            Work::Handler(name) => self.handlers.get_mut(name),
-        }
-    }
-}
 
 /// What a worker is told.
 pub enum Order {
@@ -38,27 +18,10 @@ pub enum Order {
     Run(Vec<Assignment>),
     /// Stop this attempt.
     Stop(RunId, u64),
+    /// Finish what is under way and end.
+    Drain,
     /// Answer once all orders before this one have been taken up.
     Flush(oneshot::Sender<()>),
-}
-
-struct WorkerSeat {
-    name: Arc<str>,
-    queues: BTreeSet<String>,
-    free: Slots,
-    orders: mpsc::UnboundedSender<Order>,
-}
-
-impl WorkerSeat {
-    /// Whether the worker takes runs of a lane at all.
-    fn serves(&self, lane: &Lane) -> bool {
-        let takes = self.queues.is_empty() || self.queues.contains(&lane.queue);
-        takes
-            && match &lane.work {
-                Work::Command | Work::Http => true,
-                Work::Handler(name) => self.free.handlers.contains_key(name),
-            }
-    }
 }
 
 /// The first waiting run of a lane in a shard, and how many wait.
@@ -66,7 +29,7 @@ type Waiting = (Turnstile, usize);
 
 #[derive(Default)]
 struct State {
-    workers: Vec<WorkerSeat>,
+    workers: Vec<Seat>,
     /// Shards with runs that wait for slots, by lane.
     hungry: BTreeMap<Lane, BTreeMap<Shard, Waiting>>,
     shards: Vec<ShardHandle>,
@@ -85,20 +48,52 @@ impl Dispatch {
         self.state.lock().shards = shards;
     }
 
-    /// Adds a worker. Its orders come through the channel that is returned.
-    pub fn join(
-        &self,
-        name: Arc<str>,
-        queues: BTreeSet<String>,
-        slots: Slots,
-    ) -> mpsc::UnboundedReceiver<Order> {
+    /// Adds a worker, in place of any that had its name. Its orders come through the channel that
+    /// is returned.
+    pub fn join(&self, name: Arc<str>, offer: Offer, room: Room) -> mpsc::UnboundedReceiver<Order> {
         let (orders, receiver) = mpsc::unbounded_channel();
         let mut state = self.state.lock();
-        state.workers.push(WorkerSeat { name, queues, free: slots, orders });
+        state.workers.retain(|seat| seat.name != name);
+        state.workers.push(Seat { name, offer, room, closed: false, orders });
         for shard in &state.shards {
             shard.wake();
         }
         receiver
+    }
+
+    /// A worker gets nothing more, and is told. What it has been promised still reaches it.
+    pub fn drain(&self, worker: &str) {
+        let mut state = self.state.lock();
+        if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
+            seat.closed = true;
+            let _ = seat.orders.send(Order::Drain);
+        }
+    }
+
+    /// A worker is gone.
+    pub fn leave(&self, worker: &str) {
+        self.state.lock().workers.retain(|seat| &*seat.name != worker);
+    }
+
+    /// Sets how much more a worker can take.
+    pub fn set_room(&self, worker: &str, room: Room) {
+        let mut state = self.state.lock();
+        if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
+            seat.room = room;
+        }
+    }
+
+    /// Sets what a worker takes and how much of it, and looks for that.
+    pub fn set_seat(&self, worker: &str, offer: Offer, room: Room) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
+            seat.offer = offer;
+            seat.room = room;
+            for shard in &state.shards {
+                shard.wake();
+            }
+        }
     }
 
     /// Grants no more slots.
@@ -130,16 +125,17 @@ impl Dispatch {
                 ahead.map(|(_, (_, count))| count).sum()
             })
             .unwrap_or(0);
-        for seat in &mut state.workers {
-            if !seat.serves(lane) {
+        // Whoever was asked last comes last, so that work spreads over the workers.
+        for at in 0..state.workers.len() {
+            let seat = &mut state.workers[at];
+            if seat.closed || !seat.offer.serves(lane) {
                 continue;
             }
-            if let Some(free) = seat.free.of(&lane.work) {
-                let granted = free.saturating_sub(better).min(want);
-                if granted > 0 {
-                    *free -= granted;
-                    return Some((seat.name.clone(), granted));
-                }
+            let granted = seat.room.take(&lane.work, want, better);
+            if granted > 0 {
+                let name = seat.name.clone();
+                state.workers[at..].rotate_left(1);
+                return Some((name, granted));
             }
         }
         None
@@ -155,7 +151,7 @@ impl Dispatch {
         // A lane that nobody serves waits for a worker to join, which wakes all shards.
         let heads: BTreeMap<Lane, Waiting> = heads
             .into_iter()
-            .filter(|(lane, _, _)| state.workers.iter().any(|seat| seat.serves(lane)))
+            .filter(|(lane, _, _)| state.workers.iter().any(|seat| seat.offer.serves(lane)))
             .map(|(lane, first, count)| (lane, (first, count)))
             .collect();
         let mut changed = false;
@@ -178,9 +174,8 @@ impl Dispatch {
     pub fn give_back(&self, worker: &str, work: &Work, slots: usize) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let seat = state.workers.iter_mut().find(|seat| &*seat.name == worker);
-        if let Some(free) = seat.and_then(|seat| seat.free.of(work)) {
-            *free += slots;
+        if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
+            seat.room.put(work, slots);
         }
         wake_best(state, Some(work));
     }
@@ -233,12 +228,11 @@ impl Dispatch {
         }
     }
 
-    /// Tells a worker to stop an attempt.
-    pub fn stop(&self, worker: &str, run: RunId, token: u64) {
+    /// Tells a worker to stop an attempt. False if it is not there to be told.
+    pub fn stop(&self, worker: &str, run: RunId, token: u64) -> bool {
         let state = self.state.lock();
-        if let Some(seat) = state.workers.iter().find(|seat| &*seat.name == worker) {
-            let _ = seat.orders.send(Order::Stop(run, token));
-        }
+        let seat = state.workers.iter().find(|seat| &*seat.name == worker);
+        seat.is_some_and(|seat| seat.orders.send(Order::Stop(run, token)).is_ok())
     }
 }
 

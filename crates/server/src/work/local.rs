@@ -13,9 +13,10 @@ use bellwether_worker::{Control, Executor, LiveOutput, StopReason, wire};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use super::dispatch::{Dispatch, Order, Slots};
+use super::dispatch::{Dispatch, Order};
 use super::handlers;
 use super::running::{Running, RunningAttempt};
+use super::seat::{Offer, Room};
 use super::wire::{assignment_of, chunks_of, finished_of};
 use crate::clock;
 use crate::shard::ShardHandle;
@@ -26,6 +27,21 @@ const STARTED_AFTER: Duration = Duration::from_millis(50);
 /// How often new output is stored while an attempt runs.
 const OUTPUT_EVERY: Duration = Duration::from_secs(1);
 
+/// Ends the name of every worker that is part of a server. Those that dial in have no `@`.
+const BUILT_IN: &str = "@server";
+
+/// Whether a worker is, or was, part of a server's process.
+#[must_use]
+pub fn is_built_in(worker: &str) -> bool {
+    worker.ends_with(BUILT_IN)
+}
+
+/// The name of the worker inside the server on this host.
+#[must_use]
+pub fn built_in_name(host: &str) -> String {
+    format!("{host}{BUILT_IN}")
+}
+
 /// How the worker works.
 #[derive(Clone, Debug)]
 pub struct LocalOptions {
@@ -33,8 +49,10 @@ pub struct LocalOptions {
     pub name: Arc<str>,
     /// The queues it takes from; empty for all.
     pub queues: BTreeSet<String>,
-    /// How many attempts it runs at once.
-    pub slots: Slots,
+    /// How many commands it runs at once.
+    pub command_slots: usize,
+    /// How many requests it makes at once.
+    pub http_slots: usize,
     /// Bytes of output kept per attempt.
     pub output_limit: usize,
     /// The store's id.
@@ -60,9 +78,17 @@ impl LocalWorker {
         dispatch: Arc<Dispatch>,
         shards: Vec<ShardHandle>,
     ) -> Arc<LocalWorker> {
-        let mut slots = options.slots.clone();
-        slots.handlers = handlers::slots();
-        let orders = dispatch.join(options.name.clone(), options.queues.clone(), slots);
+        let handlers = handlers::slots();
+        let offer = Offer {
+            queues: options.queues.clone(),
+            labels: BTreeMap::new(),
+            commands: true,
+            http: true,
+            job_types: handlers.keys().cloned().collect(),
+        };
+        let (command, http) = (options.command_slots, options.http_slots);
+        let room = Room::ByKind { command, http, handlers };
+        let orders = dispatch.join(options.name.clone(), offer, room);
         let worker = Arc::new(LocalWorker {
             options,
             executor,
@@ -108,6 +134,7 @@ impl LocalWorker {
             match order {
                 Order::Run(assignments) => self.run(assignments),
                 Order::Stop(run, token) => self.running.stop(run, token, StopReason::Canceled),
+                Order::Drain => {}
                 Order::Flush(answer) => {
                     let _ = answer.send(());
                 }

@@ -4,13 +4,16 @@
 //! so a full worker gets nothing; what is claimed and committed is handed over. The truth about a
 //! run is what its shard has committed: everything here can be lost and is built up again.
 //!
-//! [`LocalWorker`] is the worker inside the server process.
+//! [`LocalWorker`] is the worker inside the server process; [`Remotes`] are those that dial in.
 
 mod dispatch;
 mod handlers;
 mod local;
+mod remote;
 mod running;
+mod seat;
 mod wire;
 
-pub use dispatch::{Dispatch, Slots};
-pub use local::{LocalOptions, LocalWorker};
+pub use dispatch::Dispatch;
+pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
+pub use remote::{LeaseSettings, NotLetIn, Polling, Remotes, StillHeld, WorkerState, service};

@@ -60,6 +60,12 @@ impl Running {
         }
     }
 
+    /// Which they are.
+    #[must_use]
+    pub fn runs(&self) -> Vec<RunId> {
+        self.attempts.lock().keys().copied().collect()
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -125,8 +125,10 @@ pub fn finished_of(finished: wire::Finished) -> Option<Finished> {
     };
     let (output_sequence, output) = finished.output.map(chunks_of).unwrap_or_default();
     let http_status = finished.http.as_ref().map_or(0, |http| http.status);
-    let worth_keeping =
-        finished.http.is_some() || finished.output_bytes > 0 || finished.usage.is_some();
+    let worth_keeping = finished.http.is_some()
+        || finished.output_bytes > 0
+        || finished.usage.is_some()
+        || !finished.result.is_empty();
     let usage = finished.usage.unwrap_or_default();
     let http = finished.http.unwrap_or_default();
     let result = worth_keeping.then(|| AttemptResult {
@@ -142,6 +144,7 @@ pub fn finished_of(finished: wire::Finished) -> Option<Finished> {
         output_dropped: finished.output_dropped,
         cpu_ms: usage.cpu_micros / 1_000,
         memory_max_bytes: usage.memory_peak_bytes,
+        result: finished.result.clone(),
         ..AttemptResult::default()
     });
     Some(Finished {

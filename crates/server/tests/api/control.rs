@@ -83,6 +83,75 @@ async fn r40_r41_groups_are_paused_maintained_and_resumed() {
 }
 
 #[tokio::test]
+async fn r40_r41_jobs_show_what_their_group_is_in() {
+    let world = World::new().await;
+    for (key, group) in [("a", "g"), ("b", "g"), ("c", "h")] {
+        world
+            .add(json!({"key": key, "schedule": "@yearly", "command": "true", "group": group}))
+            .await;
+    }
+    let note = Some("repairs".to_owned());
+    world.client.pause_group("g", &PauseRequest { note }).await.unwrap();
+    world.client.maintain_group("h", &MaintenanceRequest::default()).await.unwrap();
+    let (_, list) = world.send("GET", "/v1/jobs?key_prefix=", "").await;
+    let items = list["items"].as_array().unwrap();
+    let paused: Vec<_> = items.iter().map(|job| job["group_paused"]["note"].as_str()).collect();
+    assert_eq!(paused, [Some("repairs"), Some("repairs"), None]);
+    assert!(items[2]["group_maintenance"]["at"].is_string(), "{list}");
+    let (_, job) = world.send("GET", "/v1/jobs/a", "").await;
+    assert_eq!(
+        (&job["status"], &job["group_paused"]["note"]),
+        (&json!("scheduled"), &json!("repairs"))
+    );
+    let (_, found) = world.send("GET", "/v1/jobs?status=paused", "").await;
+    assert_eq!(found["items"], json!([]), "`paused` is the job's own status");
+    let (_, why) = world.send("GET", "/v1/jobs/a/why", "").await;
+    let answer = why["answer"].as_str().unwrap();
+    assert!(answer.starts_with("It does not run because its group 'g' is paused (by "), "{answer}");
+    world.client.resume_group("g").await.unwrap();
+    let (_, job) = world.send("GET", "/v1/jobs/a", "").await;
+    assert!(job.get("group_paused").is_none(), "{job}");
+}
+
+#[tokio::test]
+async fn r40_maintenance_that_is_over_before_it_begins_is_refused() {
+    let world = World::new().await;
+    world.add(json!({"key": "m", "schedule": "@yearly", "command": "true"})).await;
+    for (body, code, field) in [
+        (json!({"for": "0s"}), "out_of_range", "for"),
+        (json!({"until": "2020-01-01T00:00:00Z"}), "in_the_past", "until"),
+        (json!({"until": "1970-01-01T00:00:00Z"}), "in_the_past", "until"),
+        (json!({"until": "2999-01-01T00:00:00Z", "for": "1h"}), "conflicting_fields", "for"),
+    ] {
+        for path in ["/v1/jobs/m/maintenance", "/v1/groups/g/maintenance"] {
+            let (status, problem) = world.send("POST", path, body.to_string()).await;
+            assert_eq!(status, 422, "{problem}");
+            assert_eq!((&problem["code"], &problem["field"]), (&json!(code), &json!(field)));
+        }
+    }
+    let (_, job) = world.send("GET", "/v1/jobs/m", "").await;
+    assert!(job.get("maintenance").is_none(), "{job}");
+}
+
+#[tokio::test]
+async fn r31_r71_a_one_off_brought_forward_says_so_at_its_own_time() {
+    let world = World::new().await;
+    let at = "2999-01-01T00:00:00.000Z";
+    let job = world.add(json!({"key": "later", "schedule_time": at, "command": "true"})).await;
+    let run = world.client.trigger_job("later").await.unwrap();
+    assert_eq!(world.first_run(&job).await.id, run);
+    let (_, ticks) = world.send("GET", "/v1/jobs/later/ticks", "").await;
+    let own = &ticks["items"][0];
+    assert_eq!((&own["at"], &own["fate"]), (&json!(at), &json!("merged")), "{ticks}");
+    assert_eq!((&own["reason"], &own["run_id"]), (&json!("trigger"), &json!(run)));
+    let (_, why) = world.send("GET", &format!("/v1/jobs/later/why?at={at}"), "").await;
+    let answer = why["answer"].as_str().unwrap();
+    assert!(answer.contains("a trigger brought it forward"), "{answer}");
+    let again = world.client.trigger_job("later").await.unwrap();
+    assert_ne!(again, run, "one that has run runs once more");
+}
+
+#[tokio::test]
 async fn trigger_runs_now_and_respects_overlap() {
     let world = World::new().await;
     let gate = world.dir.path().join("gate");

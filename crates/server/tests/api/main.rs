@@ -12,4 +12,5 @@ mod history;
 mod lists;
 mod restart;
 mod targets;
+mod workers;
 mod world;

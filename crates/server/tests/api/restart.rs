@@ -2,7 +2,14 @@
 
 use bellwether_api::{JobStatus, RunStatus, TickFate};
 use bellwether_client::PageFilter;
+use bellwether_core::id::JobId;
+use bellwether_core::key;
+use bellwether_core::record::{self, Definition, JobRow};
+use bellwether_core::waist::{Batch, Family, Op};
+use bellwether_server::Config;
+use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::world::{World, config, now};
 
@@ -65,6 +72,67 @@ async fn r118_what_was_missed_while_down_is_made_up_for_by_policy() {
             ),
         }
     }
+}
+
+/// Gives a job a zone that no database has, as a version whose database lacks one would find it.
+fn lose_zone(dir: &TempDir, id: &str) {
+    let id: JobId = id.parse().unwrap();
+    let engine = DiskEngine::open(DiskOptions::new(config(dir).data_dir)).unwrap();
+    let term = engine.acquire(id.shard()).unwrap();
+    let key = key::job(id);
+    let bytes = engine.view().get(Family::Job, &key).unwrap().unwrap();
+    let mut row: JobRow = record::decode("job", bytes).unwrap();
+    let mut definition: Definition = record::decode("definition", row.definition).unwrap();
+    definition.schedule.as_mut().unwrap().timezone = "Mars/Olympus".to_owned();
+    row.definition = record::encode(&definition);
+    let put = Op::Put { family: Family::Job, key, value: record::encode(&row) };
+    engine.commit(Batch { shard: id.shard(), term, ops: vec![put] }).unwrap();
+    engine.close().unwrap();
+}
+
+#[tokio::test]
+async fn r24_a_schedule_that_no_longer_compiles_holds_its_own_job_and_can_be_read() {
+    let world = World::with(|config| config.shards = Some(1)).await;
+    let broken = world.add(json!({"key": "b", "schedule": "every 1s", "command": "true"})).await;
+    let other = world.add(json!({"key": "o", "schedule": "every 1s", "command": "true"})).await;
+    let dir = world.dir;
+    world.server.shutdown().await.unwrap();
+    lose_zone(&dir, &broken.info.id);
+    let settings = Config { shards: Some(1), ..config(&dir) };
+    let server = bellwether_server::start(settings).await.unwrap();
+    let client = bellwether_client::Client::new(&server.local_addr().to_string()).unwrap();
+    let world = World { server, client, dir };
+    world
+        .until("it is held", async || {
+            world.client.job("b").await.unwrap().info.status == JobStatus::Paused
+        })
+        .await;
+    let ran = world.runs(&other).await.len();
+    world.until("the other goes on", async || world.runs(&other).await.len() > ran).await;
+    let (_, job) = world.send("GET", "/v1/jobs/b", "").await;
+    assert_eq!(job["paused"]["by"], "system");
+    for text in [&job["paused"]["note"], &job["schedule_text"]] {
+        let text = text.as_str().unwrap();
+        assert!(text.contains("ts schedule no longer compiles: there is no time zone"), "{text}");
+    }
+    let (status, next) = world.send("GET", "/v1/jobs/b/next", "").await;
+    assert_eq!((status, &next["times"]), (200, &json!([])), "{next}");
+    assert!(next["description"].as_str().unwrap().contains("no longer compiles"), "{next}");
+    let (status, why) = world.send("GET", "/v1/jobs/b/why", "").await;
+    assert_eq!(status, 200);
+    assert!(why["answer"].as_str().unwrap().contains("no longer compiles"), "{why}");
+    let (_, list) = world.send("GET", "/v1/jobs?status=paused", "").await;
+    assert_eq!(list["items"][0]["key"], "b");
+    let (_, audit) = world.send("GET", "/v1/audit", "").await;
+    let entries = audit["items"].as_array().unwrap();
+    let held = entries.iter().filter(|e| e["action"] == "job.hold" && e["actor"] == "system");
+    assert_eq!(held.count(), 1, "{audit}");
+    let (status, problem) = world.send("POST", "/v1/jobs/b/resume", "").await;
+    assert_eq!((status, &problem["code"]), (409, &json!("schedule_broken")), "{problem}");
+    let patch = json!({"schedule": {"timezone": "UTC"}}).to_string();
+    assert_eq!(world.send("PATCH", "/v1/jobs/b", patch).await.0, 200);
+    let ran = world.runs(&broken).await.len();
+    world.until("it goes on", async || world.runs(&broken).await.len() > ran).await;
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ fn job_table(screen: &Screen, jobs: &[Job]) -> Table {
         table.row([
             (space, Tone::Faint),
             (job_name(job).to_owned(), Tone::Plain),
-            job_status(job.info.status),
+            job_status(&job.info),
             (next_text(screen, job), Tone::Plain),
             (last, tone),
             (job.info.schedule_text.clone(), Tone::Plain),

@@ -46,7 +46,7 @@ pub async fn run(context: &mut Context, args: &ShowArgs) -> Result<()> {
 fn print_head(context: &mut Context, job: &Job) -> Result<()> {
     let screen = &mut context.screen;
     let (info, spec) = (&job.info, &job.spec);
-    let (status, tone) = job_status(info.status);
+    let (status, tone) = job_status(info);
     let title =
         format!("{}  {}", screen.paint(Tone::Strong, job_name(job)), screen.paint(tone, &status));
     screen.line(&title)?;
@@ -68,6 +68,14 @@ fn print_head(context: &mut Context, job: &Job) -> Result<()> {
     if let Some(mark) = &info.maintenance {
         let text = mark_text(screen, "since", mark);
         screen.field("maintenance", &text)?;
+    }
+    if let Some(mark) = &info.group_paused {
+        let text = mark_text(screen, "since", mark);
+        screen.field("group paused", &text)?;
+    }
+    if let Some(mark) = &info.group_maintenance {
+        let text = mark_text(screen, "since", mark);
+        screen.field("group maintained", &text)?;
     }
     let times = format!(
         "{}, changed {}",

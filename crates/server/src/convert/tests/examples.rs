@@ -85,7 +85,6 @@ fn the_same_job_has_the_same_hash_however_it_is_written() {
 #[test]
 fn what_has_no_effect_is_said() {
     for (fields, piece) in [
-        (r#""requires": {"gpu": "yes"}"#, "labels of workers are not matched"),
         (r#""on_failure": "continue""#, "ordering_key"),
         (r#""misfire": {"policy": "once", "max": 5}"#, "misfire.max"),
         (r#""overlap": {"policy": "skip", "max": 5}"#, "overlap.max"),

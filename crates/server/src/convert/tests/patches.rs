@@ -103,6 +103,8 @@ fn unknown_fields_are_errors_also_if_null() {
         (&with_http, json!({"http": {"hedaers": null}}), "unknown_field", Some("http.hedaers")),
         (&with_http, json!({"http": {"auth": {"x": null}}}), "unknown_field", Some("http.auth.x")),
         (&command(), json!({"retries": "x"}), "invalid_type", None),
+        (&command(), json!({"retry": [3]}), "invalid_type", Some("retry")),
+        (&with_http, json!({"http": {"auth": ["u"]}}), "invalid_type", Some("http.auth")),
         (&command(), json!([]), "invalid_type", None),
         (&command(), Value::Null, "invalid_type", None),
     ] {

@@ -1,0 +1,190 @@
+//! Work by plain HTTP: any language is a worker with three requests.
+//!
+//! `lease` waits for work and hands it out, `heartbeat` keeps it, `complete` says how it ended. The
+//! rules are those of workers that dial in: the same names, leases and fencing tokens. A worker is
+//! known from its first `lease`; it gets as much as it asks for and no more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use bellwether_api::{
+    CompleteAnswer, CompleteRequest, CompleteResult, HeartbeatAnswer, HeartbeatRequest,
+    LeaseAnswer, LeaseRequest, Problem, Role, Span,
+};
+use bellwether_core::id::RunId;
+use bellwether_core::turn::{Input, Reply};
+use futures::future::join_all;
+
+use super::answer::Answer;
+use super::extract::JsonBody;
+use super::present_lease;
+use crate::access::Caller;
+use crate::node::Node;
+use crate::shard::Failure;
+use crate::work::{NotLetIn, Polling};
+
+/// The longest a request waits for work.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long it waits if it does not say.
+const WAIT: Duration = Duration::from_secs(20);
+/// The most runs that one request leases.
+const LEASED_MAX: u32 = 1_000;
+/// The most runs that one request is about.
+const RUNS_MAX: usize = 10_000;
+
+/// Whoever runs work sees the secrets of all jobs.
+fn may_work(caller: &Caller) -> Answer<()> {
+    caller.need(Role::Operator)?;
+    if caller.namespace.is_some() {
+        let detail = "a worker needs a token that is good for all namespaces";
+        return Err(Problem::new(403, "other_namespace", detail).into());
+    }
+    Ok(())
+}
+
+fn refused(refusal: NotLetIn) -> Problem {
+    match refusal {
+        NotLetIn::Invalid(detail) => Problem::new(422, "invalid_worker", detail).at("worker"),
+        NotLetIn::NameTaken(name) => {
+            let detail = format!("another worker is called '{name}'; choose another name");
+            Problem::new(409, "worker_exists", detail).at("worker")
+        }
+    }
+}
+
+fn span(duration: Duration) -> Span {
+    Span(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Waits for work in a queue and leases it. The answer may be empty: ask again.
+#[utoipa::path(post, path = "/v1/queues/{queue}/lease", tag = "workers", operation_id = "leaseRuns",
+    params(("queue" = String, Path, description = "The queue")),
+    request_body = LeaseRequest,
+    responses(
+        (status = 200, description = "What is to be run", body = LeaseAnswer),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn lease(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Path(queue): Path<String>,
+    JsonBody(request): JsonBody<LeaseRequest>,
+) -> Answer<Json<LeaseAnswer>> {
+    may_work(&caller)?;
+    let max = request.max.unwrap_or(1);
+    if max == 0 || max > LEASED_MAX {
+        let detail = format!("max must be from 1 to {LEASED_MAX}");
+        return Err(Problem::new(422, "out_of_range", detail).at("max").into());
+    }
+    if request.job_types.is_empty() && !request.commands {
+        let detail = "say what the worker can run: job_types, commands, or both";
+        return Err(Problem::new(422, "invalid_worker", detail).at("job_types").into());
+    }
+    if queue.is_empty() || queue.len() > 128 || request.job_types.len() > 1_024 {
+        let detail = "a queue has 1 to 128 characters, and a worker at most 1024 job types";
+        return Err(Problem::new(422, "invalid_worker", detail).at("job_types").into());
+    }
+    let wait = request.wait.map_or(WAIT, |span| Duration::from_millis(span.0));
+    if wait > WAIT_MAX {
+        let detail = "wait must be at most 60s";
+        return Err(Problem::new(422, "out_of_range", detail).at("wait").into());
+    }
+    let polling = Polling {
+        worker: request.worker,
+        queue,
+        commands: request.commands,
+        job_types: request.job_types.into_iter().collect(),
+        labels: request.labels,
+        max: max as usize,
+        wait,
+    };
+    let runs = node.remotes.poll(polling).await.map_err(refused)?;
+    let settings = node.remotes.settings();
+    Ok(Json(LeaseAnswer {
+        runs: runs.iter().map(present_lease::run).collect(),
+        lease: span(settings.lease),
+        heartbeat: span(settings.heartbeat),
+    }))
+}
+
+/// Keeps what a worker holds. The answer names what is its own no more, and what it is to stop.
+#[utoipa::path(post, path = "/v1/queues/{queue}/heartbeat", tag = "workers", operation_id = "heartbeat",
+    params(("queue" = String, Path, description = "The queue")),
+    request_body = HeartbeatRequest,
+    responses(
+        (status = 200, description = "It is kept", body = HeartbeatAnswer),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn heartbeat(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Path(_queue): Path<String>,
+    JsonBody(request): JsonBody<HeartbeatRequest>,
+) -> Answer<Json<HeartbeatAnswer>> {
+    may_work(&caller)?;
+    enough(request.runs.len(), "runs")?;
+    let at: Vec<(RunId, u64)> = request
+        .runs
+        .iter()
+        .filter_map(|held| Some((held.run_id.parse().ok()?, held.fencing_token)))
+        .collect();
+    // A worker that nobody knows holds nothing.
+    let (lost, stop) = node
+        .remotes
+        .beat(&request.worker, &at)
+        .unwrap_or_else(|| (at.iter().map(|(run, _)| *run).collect(), Vec::new()));
+    let names = |runs: Vec<RunId>| runs.iter().map(ToString::to_string).collect();
+    let lease = span(node.remotes.settings().lease);
+    Ok(Json(HeartbeatAnswer { lost: names(lost), stop: names(stop), lease }))
+}
+
+/// Stores how runs ended. Whether each was still the worker's is in the answer.
+#[utoipa::path(post, path = "/v1/queues/{queue}/complete", tag = "workers", operation_id = "completeRuns",
+    params(("queue" = String, Path, description = "The queue")),
+    request_body = CompleteRequest,
+    responses(
+        (status = 200, description = "It is stored", body = CompleteAnswer),
+        (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn complete(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Path(_queue): Path<String>,
+    JsonBody(request): JsonBody<CompleteRequest>,
+) -> Answer<Json<CompleteAnswer>> {
+    may_work(&caller)?;
+    enough(request.results.len(), "results")?;
+    let mut results = Vec::new();
+    let mut reports = Vec::new();
+    for (at, ended) in request.results.into_iter().enumerate() {
+        let run_id = ended.run_id.chars().take(64).collect();
+        results.push(CompleteResult { run_id, accepted: false });
+        if let Some(report) = present_lease::report(ended)? {
+            reports.push((at, report));
+        }
+    }
+    let told: Vec<_> = reports.iter().map(|(_, report)| report.clone()).collect();
+    node.remotes.reported(&request.worker, &told);
+    let asked = reports.into_iter().map(|(at, report)| {
+        let node = node.clone();
+        async move { (at, node.ask(report.run.job, Input::Report(report)).await) }
+    });
+    for (at, reply) in join_all(asked).await {
+        match reply {
+            Ok(reply) => results[at].accepted = reply != Reply::Stale,
+            Err(Failure::Rejected(_)) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    Ok(Json(CompleteAnswer { results }))
+}
+
+fn enough(count: usize, field: &str) -> Answer<()> {
+    if count <= RUNS_MAX {
+        return Ok(());
+    }
+    let detail = format!("at most {RUNS_MAX} in one request");
+    Err(Problem::new(422, "too_many", detail).at(field).into())
+}

@@ -1,0 +1,161 @@
+//! Workers that ask for work, request by request, instead of keeping a stream.
+//!
+//! Between two requests such a worker has no room, so nothing is promised to it. What was on its
+//! way when a request ended waits for the next; if none comes before the lease ends it is given
+//! back, since it was never handed out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether_core::id::RunId;
+use bellwether_core::turn::{Assignment, Lane, Report};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::registry::NotLetIn;
+use super::{Remotes, registry};
+use crate::work::dispatch::Order;
+use crate::work::seat::{Offer, Room};
+
+/// What a worker asks for.
+#[derive(Clone, Debug)]
+pub struct Polling {
+    /// Its name.
+    pub worker: String,
+    /// The queue.
+    pub queue: String,
+    /// Whether it runs commands.
+    pub commands: bool,
+    /// The handlers it has.
+    pub job_types: BTreeSet<String>,
+    /// What it says about itself.
+    pub labels: BTreeMap<String, String>,
+    /// How many runs at most.
+    pub max: usize,
+    /// How long it waits.
+    pub wait: Duration,
+}
+
+/// The orders of a worker that polls; one request at a time has them.
+pub(super) type Orders = Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Order>>>;
+
+impl Remotes {
+    /// Waits for work and hands it out.
+    ///
+    /// # Errors
+    /// When the worker's name is taken, or what it says makes no sense.
+    pub async fn poll(&self, polling: Polling) -> Result<Vec<Assignment>, NotLetIn> {
+        let worker = polling.worker.clone();
+        let until = Instant::now() + polling.wait;
+        let offer = Offer {
+            queues: BTreeSet::from([polling.queue]),
+            labels: polling.labels,
+            commands: polling.commands,
+            http: false,
+            job_types: polling.job_types,
+        };
+        let orders = self.polled(&worker, &offer)?;
+        let Ok(mut orders) = tokio::time::timeout_at(until, orders.lock()).await else {
+            return Ok(Vec::new());
+        };
+        // What was on its way when the last request ended comes first.
+        let mut found = Vec::new();
+        self.drain_into(&worker, &mut orders, &mut found);
+        if found.len() < polling.max {
+            let _open = Open { remotes: self, worker: &worker };
+            let room = Room::Asked(polling.max - found.len());
+            self.dispatch.set_seat(&worker, offer, room);
+            self.wait_for(&worker, &mut orders, &mut found, until).await;
+        }
+        self.heard_by_name(&worker);
+        let held = found.iter().map(|a| (a.run, a.token, Lane::of(&a.definition).work));
+        self.sent(&worker, held);
+        Ok(found)
+    }
+
+    /// Waits for the first work there is, and takes all that is there with it.
+    async fn wait_for(
+        &self,
+        worker: &str,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+        found: &mut Vec<Assignment>,
+        until: Instant,
+    ) {
+        while found.is_empty() {
+            // A worker that waits is there.
+            self.heard_by_name(worker);
+            let slice = (Instant::now() + self.settings.heartbeat).min(until);
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                order = tokio::time::timeout_at(slice, orders.recv()) => match order {
+                    Ok(Some(order)) => self.take_order(worker, order, found),
+                    Ok(None) => return,
+                    Err(_) if slice == until => return,
+                    Err(_) => {}
+                },
+            }
+        }
+        self.drain_into(worker, orders, found);
+    }
+
+    fn drain_into(
+        &self,
+        worker: &str,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+        found: &mut Vec<Assignment>,
+    ) {
+        while let Ok(order) = orders.try_recv() {
+            self.take_order(worker, order, found);
+        }
+    }
+
+    fn take_order(&self, worker: &str, order: Order, found: &mut Vec<Assignment>) {
+        match order {
+            Order::Run(assignments) => found.extend(assignments),
+            Order::Stop(run, token) => self.stop_later(worker, run, token),
+            Order::Drain => {}
+            Order::Flush(answer) => {
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    /// A worker that polls is still there: of what it is at, which it has lost, and which it is to
+    /// stop.
+    ///
+    /// # Errors
+    /// When there is no worker of this name, and so nothing that it could hold.
+    pub fn beat(&self, worker: &str, at: &[(RunId, u64)]) -> Option<(Vec<RunId>, Vec<RunId>)> {
+        self.collect_stops(worker);
+        self.heard_by_name(worker).then(|| self.lost_and_stopped(worker, at))
+    }
+
+    /// Stops that wait among the orders of a worker that polls.
+    fn collect_stops(&self, worker: &str) {
+        let Some(orders) = self.orders_of(worker) else { return };
+        let Ok(mut orders) = orders.try_lock() else { return };
+        let mut later = Vec::new();
+        self.drain_into(worker, &mut orders, &mut later);
+        // Nobody asked for work: it was never handed out, so it is given back.
+        registry::hand_back(&self.shards, &later);
+    }
+
+    /// Frees what reports end; they still have to be decided.
+    pub fn reported(&self, worker: &str, reports: &[Report]) {
+        self.heard_by_name(worker);
+        self.take_up(worker, reports);
+    }
+}
+
+/// While this is there, the worker has room.
+struct Open<'a> {
+    remotes: &'a Remotes,
+    worker: &'a str,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.remotes.dispatch.set_room(self.worker, Room::Asked(0));
+    }
+}

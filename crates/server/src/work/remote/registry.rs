@@ -1,0 +1,536 @@
+//! Who has dialled in, what each holds, and when it was heard last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bellwether_core::id::RunId;
+use bellwether_core::time::Time;
+use bellwether_core::turn::{Assignment, Report, Reported, Work};
+use bellwether_protocol::v1 as wire;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::polling::Orders;
+use super::session::Session;
+use crate::clock;
+use crate::shard::ShardHandle;
+use crate::work::Dispatch;
+use crate::work::dispatch::Order;
+use crate::work::seat::{Offer, Room};
+
+/// How leases are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseSettings {
+    /// How often a worker is to be heard.
+    pub heartbeat: Duration,
+    /// How long it may be silent.
+    pub lease: Duration,
+}
+
+/// A run that was with a worker when the server last stopped.
+#[derive(Clone, Debug)]
+pub struct StillHeld {
+    /// The worker.
+    pub worker: String,
+    /// The run.
+    pub run: RunId,
+    /// The attempt's token.
+    pub token: u64,
+    /// Whether it is to be stopped.
+    pub stop: bool,
+}
+
+/// An attempt that a worker was sent.
+#[derive(Clone, Debug)]
+struct Held {
+    token: u64,
+    /// The kind of work, if it is known; for the room it takes.
+    work: Option<Work>,
+    /// Somebody wants it to be stopped.
+    stop: bool,
+}
+
+/// A worker as others see it.
+#[derive(Clone, Debug)]
+pub struct WorkerState {
+    /// Its name.
+    pub name: String,
+    /// Whether it is there.
+    pub connected: bool,
+    /// Whether it takes nothing more.
+    pub draining: bool,
+    /// What it takes.
+    pub offer: Offer,
+    /// How much it runs at once; `None` if that has no bound.
+    pub slots: Option<u32>,
+    /// Its version.
+    pub version: String,
+    /// When it last dialled in.
+    pub since: Option<Time>,
+    /// How long ago it was heard.
+    pub silent: Duration,
+    /// What it was sent and has not reported yet.
+    pub runs: Vec<RunId>,
+}
+
+struct Remote {
+    /// Which process it is; `None` if it is known from the store alone.
+    instance: Option<String>,
+    /// Counts its sessions.
+    session: u64,
+    /// Ends the session that is open.
+    open: Option<CancellationToken>,
+    heard: Instant,
+    draining: bool,
+    offer: Offer,
+    slots: Option<u32>,
+    version: String,
+    since: Option<Time>,
+    held: BTreeMap<RunId, Held>,
+    /// Its orders, if it asks for work request by request.
+    polls: Option<Orders>,
+}
+
+/// Why a worker was not let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotLetIn {
+    /// What it says makes no sense.
+    Invalid(String),
+    /// Another process has its name.
+    NameTaken(String),
+}
+
+/// All workers that dial in.
+pub struct Remotes {
+    pub(super) dispatch: Arc<Dispatch>,
+    pub(super) shards: Vec<ShardHandle>,
+    pub(super) settings: LeaseSettings,
+    pub(super) store: String,
+    /// Cancelled when the server stops.
+    pub(super) stop: CancellationToken,
+    workers: Mutex<BTreeMap<String, Remote>>,
+}
+
+impl Remotes {
+    /// Takes up where the server left off: these runs are with workers, which get a fresh lease.
+    #[must_use]
+    pub fn new(
+        dispatch: Arc<Dispatch>,
+        shards: Vec<ShardHandle>,
+        settings: LeaseSettings,
+        store: String,
+        still_held: Vec<StillHeld>,
+    ) -> Arc<Remotes> {
+        let mut workers: BTreeMap<String, Remote> = BTreeMap::new();
+        for held in still_held {
+            let remote = workers.entry(held.worker).or_insert_with(Remote::unseen);
+            let (token, stop) = (held.token, held.stop);
+            remote.held.insert(held.run, Held { token, work: None, stop });
+        }
+        if !workers.is_empty() {
+            tracing::info!(workers = workers.len(), "runs are still with workers");
+        }
+        let stop = CancellationToken::new();
+        let workers = Mutex::new(workers);
+        let remotes = Arc::new(Remotes { dispatch, shards, settings, store, stop, workers });
+        tokio::spawn(remotes.clone().watch());
+        remotes
+    }
+
+    /// Ends all sessions; what workers hold stays with them.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Lets a worker in.
+    ///
+    /// # Errors
+    /// When its name is taken, or what it says makes no sense.
+    pub(super) fn hello(self: &Arc<Self>, hello: wire::Hello) -> Result<Session, NotLetIn> {
+        check_names(&hello).map_err(NotLetIn::Invalid)?;
+        let offer = offer_of(&hello);
+        let (room, slots) = room_of(hello.capacity.as_ref()).map_err(NotLetIn::Invalid)?;
+        let mut workers = self.workers.lock();
+        let remote = workers.entry(hello.name.clone()).or_insert_with(Remote::unseen);
+        let same = remote.instance.as_ref() == Some(&hello.instance);
+        if remote.open.is_some() && (!same || remote.polls.is_some()) {
+            return Err(NotLetIn::NameTaken(hello.name));
+        }
+        if let Some(open) = remote.open.take() {
+            open.cancel();
+        }
+        let void = remote.reconcile(&hello.held, same, &self.shards);
+        let taken = remote.held.len();
+        let ended = CancellationToken::new();
+        *remote = Remote {
+            instance: Some(hello.instance.clone()),
+            session: remote.session + 1,
+            open: Some(ended.clone()),
+            heard: Instant::now(),
+            draining: false,
+            offer: offer.clone(),
+            slots,
+            version: hello.version.clone(),
+            since: Some(clock::now()),
+            held: std::mem::take(&mut remote.held),
+            polls: None,
+        };
+        let orders = self.dispatch.join(hello.name.as_str().into(), offer, less(room, taken));
+        let stops = remote.held.iter().filter(|(_, held)| held.stop);
+        let stops = stops.map(|(run, held)| (*run, held.token)).collect();
+        tracing::info!(worker = hello.name, held = taken, "a worker has dialled in");
+        Ok(Session {
+            remotes: self.clone(),
+            name: hello.name,
+            number: remote.session,
+            ended,
+            orders,
+            stops,
+            void,
+        })
+    }
+
+    /// A worker has been heard. False if this session is not its newest.
+    pub(super) fn heard(&self, worker: &str, session: u64) -> bool {
+        let mut workers = self.workers.lock();
+        match workers.get_mut(worker).filter(|remote| remote.session == session) {
+            Some(remote) => {
+                remote.heard = Instant::now();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The orders of a worker that polls, which may be a new one.
+    pub(super) fn polled(&self, worker: &str, offer: &Offer) -> Result<Orders, NotLetIn> {
+        let mut workers = self.workers.lock();
+        let remote = match workers.get_mut(worker) {
+            Some(remote) => remote,
+            None => {
+                let instance = "polls".to_owned();
+                let hello = wire::Hello { name: worker.to_owned(), instance, ..Default::default() };
+                check_names(&hello).map_err(NotLetIn::Invalid)?;
+                workers.entry(worker.to_owned()).or_insert_with(Remote::unseen)
+            }
+        };
+        remote.offer = offer.clone();
+        if let Some(orders) = &remote.polls {
+            return Ok(orders.clone());
+        }
+        if remote.open.is_some() {
+            return Err(NotLetIn::NameTaken(worker.to_owned()));
+        }
+        let orders = self.dispatch.join(worker.into(), offer.clone(), Room::Asked(0));
+        let orders: Orders = Arc::new(tokio::sync::Mutex::new(orders));
+        remote.instance = Some("polls".to_owned());
+        remote.session += 1;
+        remote.open = Some(CancellationToken::new());
+        remote.heard = Instant::now();
+        remote.since = Some(clock::now());
+        remote.version = "http".to_owned();
+        remote.polls = Some(orders.clone());
+        Ok(orders)
+    }
+
+    /// The orders of a worker that polls.
+    pub(super) fn orders_of(&self, worker: &str) -> Option<Orders> {
+        self.workers.lock().get(worker)?.polls.clone()
+    }
+
+    /// A worker that polls has been heard. False if there is none of this name.
+    pub(super) fn heard_by_name(&self, worker: &str) -> bool {
+        let mut workers = self.workers.lock();
+        let remote = workers.get_mut(worker).filter(|remote| remote.polls.is_some());
+        remote.map(|remote| remote.heard = Instant::now()).is_some()
+    }
+
+    /// Of these, what a worker does not hold, and what it is to stop.
+    pub(super) fn lost_and_stopped(
+        &self,
+        worker: &str,
+        at: &[(RunId, u64)],
+    ) -> (Vec<RunId>, Vec<RunId>) {
+        let workers = self.workers.lock();
+        let held = workers.get(worker).map(|remote| &remote.held);
+        let (mut lost, mut stop) = (Vec::new(), Vec::new());
+        for (run, token) in at {
+            match held.and_then(|held| held.get(run)).filter(|held| held.token == *token) {
+                None => lost.push(*run),
+                Some(held) if held.stop => stop.push(*run),
+                Some(_) => {}
+            }
+        }
+        (lost, stop)
+    }
+
+    /// How leases are kept.
+    #[must_use]
+    pub fn settings(&self) -> LeaseSettings {
+        self.settings
+    }
+
+    /// A worker is about to be sent these.
+    pub(super) fn sent(&self, worker: &str, runs: impl Iterator<Item = (RunId, u64, Work)>) {
+        if let Some(remote) = self.workers.lock().get_mut(worker) {
+            for (run, token, work) in runs {
+                remote.held.insert(run, Held { token, work: Some(work), stop: false });
+            }
+        }
+    }
+
+    /// Passes on what a worker says, and frees the room of what has ended.
+    pub(super) fn take_up(&self, worker: &str, reports: &[Report]) {
+        let mut freed: BTreeMap<Option<Work>, usize> = BTreeMap::new();
+        if let Some(remote) = self.workers.lock().get_mut(worker) {
+            for report in reports {
+                let ends = matches!(report.what, Reported::Finished(_) | Reported::HandedBack);
+                let is_held = remote.held.get(&report.run).is_some_and(|h| h.token == report.token);
+                if ends
+                    && is_held
+                    && let Some(held) = remote.held.remove(&report.run)
+                {
+                    *freed.entry(held.work).or_default() += 1;
+                }
+            }
+        }
+        for (work, count) in freed {
+            self.dispatch.give_back(worker, &work.unwrap_or(Work::Command), count);
+        }
+    }
+
+    /// A session is over. What the worker holds stays with it until its lease ends.
+    pub(super) fn gone(&self, worker: &str, session: u64) {
+        let mut workers = self.workers.lock();
+        let Some(remote) = workers.get_mut(worker).filter(|remote| remote.session == session)
+        else {
+            return;
+        };
+        remote.open = None;
+        self.dispatch.leave(worker);
+        let idle = remote.held.is_empty();
+        tracing::info!(worker, holds = remote.held.len(), "a worker has gone");
+        if idle {
+            workers.remove(worker);
+        }
+    }
+
+    /// Notes that an attempt is to be stopped as soon as its worker is back.
+    pub fn stop_later(&self, worker: &str, run: RunId, token: u64) {
+        let mut workers = self.workers.lock();
+        let Some(remote) = workers.get_mut(worker) else { return };
+        let is_back = remote.open.is_some() && remote.polls.is_none();
+        let held = remote.held.get_mut(&run).filter(|held| held.token == token);
+        if let Some(held) = held {
+            held.stop = true;
+            // It may have come back just before this was noted.
+            if is_back {
+                self.dispatch.stop(worker, run, token);
+            }
+        }
+    }
+
+    /// Makes a worker take nothing more. False if there is none of this name.
+    pub fn drain(&self, worker: &str) -> bool {
+        let mut workers = self.workers.lock();
+        let Some(remote) = workers.get_mut(worker).filter(|remote| remote.open.is_some()) else {
+            return false;
+        };
+        remote.draining = true;
+        self.dispatch.drain(worker);
+        true
+    }
+
+    /// All workers, by name.
+    #[must_use]
+    pub fn list(&self) -> Vec<WorkerState> {
+        let workers = self.workers.lock();
+        let state = |(name, remote): (&String, &Remote)| WorkerState {
+            name: name.clone(),
+            connected: remote.open.is_some(),
+            draining: remote.draining,
+            offer: remote.offer.clone(),
+            slots: remote.slots,
+            version: remote.version.clone(),
+            since: remote.since,
+            silent: remote.heard.elapsed(),
+            runs: remote.held.keys().copied().collect(),
+        };
+        workers.iter().map(state).collect()
+    }
+
+    /// Gives up workers that have been silent for too long.
+    async fn watch(self: Arc<Self>) {
+        let every = (self.settings.lease / 8).max(Duration::from_millis(50));
+        let mut interval = tokio::time::interval(every);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                _ = interval.tick() => {}
+            }
+            for (worker, held) in self.expired() {
+                tracing::warn!(worker, runs = held.len(), "a worker has not been heard: given up");
+                let detail = format!(
+                    "the worker '{worker}' was not heard for {} s",
+                    self.settings.lease.as_secs_f64()
+                );
+                for (run, token) in held {
+                    if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
+                        shard.lost(run, token, detail.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes out the workers whose leases have ended, with what they held.
+    fn expired(&self) -> Vec<(String, Vec<(RunId, u64)>)> {
+        let mut workers = self.workers.lock();
+        let lease = self.settings.lease;
+        let late: Vec<String> = workers
+            .iter()
+            .filter(|(_, remote)| remote.heard.elapsed() > lease)
+            .map(|(name, _)| name.clone())
+            .collect();
+        let mut expired = Vec::new();
+        for name in late {
+            if let Some(remote) = workers.remove(&name) {
+                if let Some(open) = remote.open {
+                    open.cancel();
+                }
+                self.dispatch.leave(&name);
+                if let Some(mut orders) = remote.polls.as_ref().and_then(|o| o.try_lock().ok()) {
+                    orders.close();
+                    while let Ok(order) = orders.try_recv() {
+                        if let Order::Run(assignments) = order {
+                            hand_back(&self.shards, &assignments);
+                        }
+                    }
+                }
+                let held = remote.held.into_iter().map(|(run, held)| (run, held.token));
+                expired.push((name, held.collect()));
+            }
+        }
+        expired
+    }
+}
+
+impl Remote {
+    fn unseen() -> Remote {
+        Remote {
+            instance: None,
+            session: 0,
+            open: None,
+            heard: Instant::now(),
+            draining: false,
+            offer: Offer::default(),
+            slots: None,
+            version: String::new(),
+            since: None,
+            held: BTreeMap::new(),
+            polls: None,
+        }
+    }
+
+    /// Compares what the worker holds with what it was sent. What it was sent and does not have is
+    /// given back if it is the same process, which then never got it; else nobody knows what became
+    /// of it. What it has and was not sent, or not under that token, is void.
+    fn reconcile(
+        &mut self,
+        says: &[wire::Held],
+        same_process: bool,
+        shards: &[ShardHandle],
+    ) -> Vec<wire::Held> {
+        let has: BTreeSet<(RunId, u64)> =
+            says.iter().filter_map(|held| Some((held.run.parse().ok()?, held.token))).collect();
+        let missing: Vec<(RunId, u64)> = self
+            .held
+            .iter()
+            .map(|(run, held)| (*run, held.token))
+            .filter(|held| !has.contains(held))
+            .collect();
+        for (run, token) in missing {
+            self.held.remove(&run);
+            let Some(shard) = shards.get(usize::from(run.job.shard())) else { continue };
+            if same_process {
+                shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
+            } else {
+                let detail = "its worker was started anew and knows nothing of it".to_owned();
+                shard.lost(run, token, detail);
+            }
+        }
+        let is_held = |held: &&wire::Held| {
+            let run = held.run.parse::<RunId>().ok();
+            run.is_some_and(|run| self.held.get(&run).is_some_and(|h| h.token == held.token))
+        };
+        says.iter().filter(|held| !is_held(held)).cloned().collect()
+    }
+}
+
+/// Gives back what was never handed out.
+pub(super) fn hand_back(shards: &[ShardHandle], assignments: &[Assignment]) {
+    for assignment in assignments {
+        let (run, token) = (assignment.run, assignment.token);
+        if let Some(shard) = shards.get(usize::from(run.job.shard())) {
+            shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
+        }
+    }
+}
+
+/// Names that may stand in records, logs and addresses.
+fn check_names(hello: &wire::Hello) -> Result<(), String> {
+    let plain = |text: &str, max: usize| {
+        !text.is_empty()
+            && text.len() <= max
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    if !plain(&hello.name, 128) {
+        return Err("a worker's name has 1 to 128 letters, digits and . _ -".to_owned());
+    }
+    if !plain(&hello.instance, 64) {
+        return Err("the instance of a worker has 1 to 64 letters, digits and . _ -".to_owned());
+    }
+    let label = |(name, value): (&String, &String)| name.len() <= 128 && value.len() <= 256;
+    if hello.labels.len() > 64 || !hello.labels.iter().all(label) {
+        return Err("a worker has at most 64 labels of 128 and 256 characters".to_owned());
+    }
+    if hello.queues.len() > 256 || hello.job_types.len() > 1_024 {
+        return Err("a worker takes from at most 256 queues and has 1024 job types".to_owned());
+    }
+    Ok(())
+}
+
+fn offer_of(hello: &wire::Hello) -> Offer {
+    Offer {
+        queues: hello.queues.iter().cloned().collect(),
+        labels: hello.labels.clone().into_iter().collect(),
+        commands: hello.commands,
+        http: hello.http,
+        job_types: hello.job_types.iter().cloned().collect(),
+    }
+}
+
+/// How much a worker takes at once, and how to show it.
+fn room_of(capacity: Option<&wire::Capacity>) -> Result<(Room, Option<u32>), String> {
+    match capacity.and_then(|capacity| capacity.mode.as_ref()) {
+        Some(wire::capacity::Mode::Slots(slots)) => {
+            Ok((Room::Shared(*slots as usize), Some(*slots)))
+        }
+        Some(wire::capacity::Mode::Unlimited(true)) => Ok((Room::Unlimited, None)),
+        Some(wire::capacity::Mode::Resources(_)) => {
+            Err("this server does not place by resources; say how many slots".to_owned())
+        }
+        Some(wire::capacity::Mode::Unlimited(false)) | None => {
+            Err("say how much the worker takes at once".to_owned())
+        }
+    }
+}
+
+fn less(room: Room, taken: usize) -> Room {
+    match room {
+        Room::Shared(free) => Room::Shared(free.saturating_sub(taken)),
+        other => other,
+    }
+}
