@@ -11,13 +11,8 @@ pub enum SessionError {
     #[error("the server does not let this worker in: {0}")]
     NotAllowed(String),
     /// There is another worker of this name.
-    #[error("another worker is called '{name}': {message}; give each worker a name of its own")]
-    NameTaken {
-        /// The name.
-        name: String,
-        /// What the server says.
-        message: String,
-    },
+    #[error("{0}")]
+    NameTaken(String),
     /// There is no secure connection to be had.
     #[error("no secure connection to {server}: {reason}")]
     Tls {

@@ -227,14 +227,24 @@ impl Session {
         if self.welcomed {
             return Ok(());
         }
-        let message = status.message().to_owned();
+        let message = match status.message() {
+            // Whoever stands before the service does not know how to refuse a worker.
+            told if told.is_empty() || told.starts_with("grpc-status header missing") => {
+                match status.code() {
+                    Code::Unauthenticated => "the token is missing or not valid",
+                    Code::Unimplemented => "it does not know what workers are",
+                    code => code.description(),
+                }
+            }
+            told => told,
+        };
+        let message = message.to_owned();
         match status.code() {
             Code::Unauthenticated | Code::PermissionDenied => {
                 Err(SessionError::NotAllowed(message))
             }
             Code::AlreadyExists if begun.elapsed() >= self.options.name_patience => {
-                let name = self.options.identity.name.clone();
-                Err(SessionError::NameTaken { name, message })
+                Err(SessionError::NameTaken(message))
             }
             Code::InvalidArgument | Code::FailedPrecondition => Err(SessionError::Invalid(message)),
             Code::Unimplemented => {

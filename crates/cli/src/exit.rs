@@ -131,7 +131,7 @@ fn session_exit(error: &SessionError) -> Exit {
     match error {
         SessionError::Invalid(_) => Exit::Usage,
         SessionError::NotAllowed(_) => Exit::NotAllowed,
-        SessionError::NameTaken { .. } => Exit::Conflict,
+        SessionError::NameTaken(_) => Exit::Conflict,
         SessionError::Tls { .. } => Exit::Unreachable,
         _ => Exit::Failed,
     }

@@ -9,7 +9,7 @@ use bellwether_agent::{StopWhy, now_ms};
 use tokio::process::Child;
 use tokio::time::sleep;
 
-use super::attempt_dir::{AttemptDir, OutputReader};
+use super::attempt_dir::{AttemptDir, OutputReader, name};
 use super::entries::Entry;
 use super::runner::Host;
 use crate::control::{Control, StopReason};
@@ -26,6 +26,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// How long processes have to end whose supervisor is gone.
 const ORPHANS_GRACE: Duration = Duration::from_secs(2);
+
+/// How long an attempt that cannot be started is kept before it is handed back.
+const HAND_BACK_AFTER: Duration = Duration::from_secs(1);
 
 /// Why an attempt may be found without anybody who answers for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +71,7 @@ pub(super) struct Followed {
 impl Followed {
     /// Runs a command.
     pub(super) async fn command(self, assignment: Assignment) {
+        self.wait_for_others().await;
         let (runs, meta) = (self.host.state.runs(), self.host.meta(&self.held));
         let create = move || AttemptDir::create(&runs, &meta, Some(&assignment));
         let created = tokio::task::spawn_blocking(create).await.map_err(std::io::Error::other);
@@ -82,8 +86,19 @@ impl Followed {
             Ok((dir, child)) => self.follow(dir, Some(child), Settle::SupervisorDied).await,
             Err(error) => {
                 tracing::error!(%error, run = self.held.run, "cannot be started: handed back");
+                self.entry.over.send_replace(true);
+                // It may come again at once, and would fail again.
+                sleep(HAND_BACK_AFTER).await;
                 self.host.hand_back(&self.held);
             }
+        }
+    }
+
+    /// An attempt that was taken from this worker and comes back as another must not overlap with
+    /// what is still being ended.
+    async fn wait_for_others(&self) {
+        if let Ok(name) = name(&self.held) {
+            self.host.entries.others_over(&self.held.run, &name).await;
         }
     }
 
@@ -176,14 +191,14 @@ impl Followed {
 
     /// Reports the result, once there is somebody to take it: it lies on disk until then.
     async fn conclude(self, dir: AttemptDir, mut reader: OutputReader) {
+        self.entry.over.send_replace(true);
         tokio::select! {
             () = self.host.handle.room() => {}
             () = self.entry.void() => {}
         }
         if self.entry.is_void() {
-            self.host.entries.remove(&dir.name());
             let _ = dir.remove();
-            return;
+            return self.forget();
         }
         let mut what = dir.result().and_then(|report| report.what).unwrap_or_else(|| {
             let mut finished = interrupted(dir.started_ms(), Settle::SupervisorDied);
@@ -199,8 +214,16 @@ impl Followed {
         self.host.report(&self.held, what);
     }
 
+    /// Nobody waits for a word about it.
+    fn forget(&self) {
+        if let Ok(name) = name(&self.held) {
+            self.host.entries.remove(&name);
+        }
+    }
+
     /// Makes a request.
     pub(super) async fn request(self, assignment: Assignment) {
+        self.wait_for_others().await;
         let meta = self.host.meta(&self.held);
         let Some(attempt) = wire::attempt_of(assignment, &meta.instance) else {
             return self.host.hand_back(&self.held);
@@ -231,6 +254,10 @@ impl Followed {
                 }
             }
         };
+        self.entry.over.send_replace(true);
+        if self.entry.is_void() {
+            return self.forget();
+        }
         let what = wire::finished_of(finished, 0, 0)
             .map_or(report::What::HandedBack(HandedBack {}), report::What::Finished);
         if self.host.handle.is_connected() {

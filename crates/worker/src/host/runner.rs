@@ -192,6 +192,9 @@ impl Runner for HostRunner {
             }
             changes
         });
+        if why == StopWhy::Void && *entry.over.borrow() {
+            self.stored(held);
+        }
     }
 
     fn stored(&self, held: &Held) {

@@ -5,6 +5,7 @@
 //! lasts, and a worker that is started within that time goes on with them.
 
 mod capacity;
+mod manage;
 mod place;
 
 use std::collections::BTreeMap;
@@ -30,9 +31,18 @@ const OUTPUT_LIMIT: usize = 1024 * 1024;
 /// The least time to insist on a name that the server believes to be taken.
 const NAME_PATIENCE_MIN: Duration = Duration::from_secs(3);
 
-/// Runs work on this machine for a server elsewhere.
+/// Runs work on this machine for a server elsewhere; or shows and drains the workers of a server.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct WorkerArgs {
+    #[command(subcommand)]
+    action: Option<manage::Action>,
+    #[command(flatten)]
+    work: WorkArgs,
+}
+
+#[derive(Args, Debug)]
+struct WorkArgs {
     /// Where the server is; several are tried in turn
     #[arg(long, env = "BELLWETHER_SERVER", value_name = "HOST:PORT", default_value = DEFAULT_SERVER, value_delimiter = ',')]
     server: Vec<String>,
@@ -100,6 +110,10 @@ pub fn supervise(directory: &Path) -> ExitCode {
 
 /// Runs it.
 pub fn run(args: WorkerArgs) -> Result<()> {
+    if let Some(action) = args.action {
+        return super::client_runtime()?.block_on(manage::run(action));
+    }
+    let args = args.work;
     logs::check(&args.log_level)?;
     logs::start(&args.log_level, args.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -109,7 +123,7 @@ pub fn run(args: WorkerArgs) -> Result<()> {
     runtime.block_on(work(args))
 }
 
-async fn work(args: WorkerArgs) -> Result<()> {
+async fn work(args: WorkArgs) -> Result<()> {
     let signals = Signals::new()?;
     let name = args.name.clone().map_or_else(place::machine_name, Ok)?;
     let path = args.state_dir.clone().map_or_else(|| place::state_dir(&name), Ok)?;
@@ -133,7 +147,7 @@ async fn work(args: WorkerArgs) -> Result<()> {
     Ok(())
 }
 
-fn options(args: &WorkerArgs, name: &str) -> Result<Options> {
+fn options(args: &WorkArgs, name: &str) -> Result<Options> {
     let servers: Result<Vec<Address>, String> = args.server.iter().map(|s| s.parse()).collect();
     let identity = Identity {
         name: name.to_owned(),
