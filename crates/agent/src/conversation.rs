@@ -53,6 +53,7 @@ pub(crate) struct Conversation<'a> {
     backoff: &'a mut Backoff,
     /// Numbers of heartbeats with when they were sent.
     heartbeats: VecDeque<(u64, u64)>,
+    last_beat: u64,
     answered_ms: u64,
 }
 
@@ -64,7 +65,7 @@ impl<'a> Conversation<'a> {
         backoff: &'a mut Backoff,
     ) -> Conversation<'a> {
         let heartbeats = VecDeque::new();
-        Conversation { session, keeper, runner, backoff, heartbeats, answered_ms: 0 }
+        Conversation { session, keeper, runner, backoff, heartbeats, last_beat: 0, answered_ms: 0 }
     }
 
     /// Holds it to its end.
@@ -142,7 +143,7 @@ impl<'a> Conversation<'a> {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         heartbeat.reset();
         let mut leave = self.session.leave.subscribe();
-        let mut number = 0;
+        let mut beat_due = false;
         let mut left = false;
         loop {
             self.tell_standing();
@@ -156,28 +157,22 @@ impl<'a> Conversation<'a> {
                 return self.goodbye(sender, inbound).await;
             }
             tokio::select! {
-                biased;
                 _ = heartbeat.tick() => {
                     if let Some(silent) = self.silence(welcome) {
                         return Ended::Broken(silent);
                     }
-                    number += 1;
-                    self.heartbeats.push_back((number, boot_ms()));
-                    if self.heartbeats.len() > HEARTBEATS_MAX {
-                        self.heartbeats.pop_front();
-                    }
-                    let beat = said(from_worker::Message::Heartbeat(Heartbeat { number }));
-                    // If there is no room, the connection is stuck and this one counts as unheard.
-                    let _ = sender.try_send(beat);
+                    beat_due = true;
                 }
                 message = inbound.message() => match message {
                     Ok(Some(message)) => self.hear(message),
                     Ok(None) => return Ended::Broken("the server ended the connection".to_owned()),
                     Err(status) => return Ended::Broken(words(&status)),
                 },
-                permit = sender.reserve(), if self.session.outbox.has_waiting() => {
+                permit = sender.reserve(), if beat_due || self.session.outbox.has_waiting() => {
                     let Ok(permit) = permit else { return broken() };
-                    if let Some(reports) = self.session.outbox.next() {
+                    if std::mem::take(&mut beat_due) {
+                        permit.send(self.heartbeat());
+                    } else if let Some(reports) = self.session.outbox.next() {
                         permit.send(said(from_worker::Message::Reports(reports)));
                     }
                 }
@@ -190,6 +185,17 @@ impl<'a> Conversation<'a> {
                 _ = leave.changed(), if !left => {}
             }
         }
+    }
+
+    /// The next heartbeat, sent now.
+    fn heartbeat(&mut self) -> FromWorker {
+        self.last_beat += 1;
+        let number = self.last_beat;
+        self.heartbeats.push_back((number, boot_ms()));
+        if self.heartbeats.len() > HEARTBEATS_MAX {
+            self.heartbeats.pop_front();
+        }
+        said(from_worker::Message::Heartbeat(Heartbeat { number }))
     }
 
     /// Says so if the server has answered nothing for too long.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::process::{Worker, add, contents, lives, run_with, server};
+use crate::process::{Worker, add, contents, lives, run_with, server, workers_of};
 use crate::support::eventually;
 
 #[test]
@@ -59,7 +59,7 @@ fn a_worker_that_is_drained_or_terminated_finishes_and_ends() {
         assert_eq!(server.cli(&["run", "logs", &id]).ok(), "begun\nended\n");
         // What came later waits for another.
         let _second = Worker::start(&server, "w2");
-        assert_eq!(run_with(&server, &later, "succeeded")["worker"], "w2");
+        assert_eq!(workers_of(&run_with(&server, &later, "succeeded")), ["w2"]);
     }
     let server = server();
     server.cli(&["worker", "drain", "nobody"]).fails(3);

@@ -157,3 +157,9 @@ pub fn lives(pid: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
     status.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim().starts_with('Z'))
 }
+
+/// The workers that a run was with, attempt by attempt.
+pub fn workers_of(run: &Value) -> Vec<&str> {
+    let attempts = run["attempts"].as_array().unwrap();
+    attempts.iter().map(|attempt| attempt["worker"].as_str().unwrap()).collect()
+}

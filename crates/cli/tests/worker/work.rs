@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::process::{Worker, add, run_with, server};
+use crate::process::{Worker, add, run_with, server, workers_of};
 use crate::support::eventually;
 
 #[test]
@@ -17,12 +17,23 @@ fn r46_r47_a_worker_runs_the_commands_of_its_queue() {
     let output = server.cli(&["run", "logs", &id]).ok();
     assert!(output.contains("out\n") && output.contains("err\n") && output.contains("1\n"));
     let waiting = server.cli(&["run", "show", &other, "--json"]).json();
-    assert_eq!(waiting["attempt"].as_u64().unwrap_or(0), 0, "{waiting:#}");
+    assert!(workers_of(&waiting).is_empty(), "{waiting:#}");
     let list = server.cli(&["worker", "list"]).ok();
     assert!(list.contains("w1") && list.contains("heavy") && list.contains("active"), "{list}");
     // What is stored need not be kept.
     eventually("an empty state directory", || worker.attempts().is_empty().then_some(()));
     worker.kill();
+}
+
+#[test]
+fn what_the_processes_of_a_command_use_is_in_its_history() {
+    let server = server();
+    let _worker = Worker::start(&server, "w1");
+    let id = add(&server, "sh -c 'dd if=/dev/zero of=/dev/null bs=60M count=2'", &[]);
+    let run = run_with(&server, &id, "succeeded");
+    let used = &run["attempts"][0];
+    assert!(used["memory_max_bytes"].as_u64().unwrap() > 60_000_000, "{run:#}");
+    assert!(used["cpu_ms"].as_u64().unwrap() > 0, "{run:#}");
 }
 
 #[test]
@@ -51,7 +62,7 @@ fn r37_output_is_there_while_the_command_runs() {
         (said.out == "first\n").then_some(())
     });
     let run = run_with(&server, &id, "running");
-    assert_eq!(run["worker"], "w1", "{run:#}");
+    assert_eq!(workers_of(&run), ["w1"]);
     fs::write(&flag, "").unwrap();
     run_with(&server, &id, "succeeded");
     assert_eq!(server.cli(&["run", "logs", &id]).ok(), "first\nlast\n");

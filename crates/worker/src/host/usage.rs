@@ -1,7 +1,8 @@
 //! What the processes of a supervisor use.
 //!
 //! Processor time is exact for everything that was waited for. Memory is the largest sum that was
-//! seen in looks at the tree, or the largest single process if that was larger.
+//! seen in looks at the tree, or the largest single process if that was larger; nothing is said of
+//! what was over before the first look.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
 /// The pause between two looks grows from the first to the second of these.
-const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(5);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Processes that are looked at, at most: a look must stay cheap.
 const PROCESSES_MAX: usize = 4_096;
