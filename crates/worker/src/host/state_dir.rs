@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,7 +63,9 @@ impl StateDir {
         builder.recursive(true).mode(0o700);
         builder.create(path.join("runs")).map_err(bad)?;
         let path = path.canonicalize().map_err(bad)?;
-        private(&path).map_err(bad)?;
+        // Assignments may hold secrets, and the directory may have been made by others.
+        let private = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(path.join("runs"), private).map_err(bad)?;
         let mut lock =
             files::private().read(true).truncate(false).open(path.join("lock")).map_err(bad)?;
         match lock.try_lock() {
@@ -87,7 +89,7 @@ impl StateDir {
         let file = self.path.join("name");
         if let Some(before) = files::read(&file).map_err(bad)? {
             let before = String::from_utf8_lossy(&before).into_owned();
-            if before != name && self.attempts().map_err(bad)?.first().is_some() {
+            if before != name && !self.attempts().map_err(bad)?.is_empty() {
                 return Err(StateDirError::OfAnother { path: self.path.clone(), name: before });
             }
         }
@@ -143,15 +145,6 @@ fn read_lease(state: &Path) -> Option<(Lease, bool)> {
     let length_ms = words.next()?.parse().ok()?;
     let boot = words.next().unwrap_or("");
     Some((Lease { length_ms, until_ms }, boot == boot_id()))
-}
-
-/// Keeps others out: assignments may hold secrets. A directory of somebody else is left as it is.
-fn private(path: &Path) -> io::Result<()> {
-    let metadata = fs::metadata(path)?;
-    if metadata.uid() == nix::unistd::geteuid().as_raw() && metadata.mode() & 0o077 != 0 {
-        fs::set_permissions(path.join("runs"), fs::Permissions::from_mode(0o700))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
