@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    apply, audit, cluster, completions, crontab, events, group, health, job, run, schedule, server,
-    token, why, worker,
+    apply, audit, cluster, completions, crontab, events, group, health, job, queue, run, schedule,
+    server, token, why, worker,
 };
 
 /// A cron and job scheduler: runs commands, HTTP calls and handlers at the right time, once.
@@ -36,6 +36,8 @@ pub enum Command {
     Run(run::RunArgs),
     /// Groups of jobs: list, pause, resume, maintenance
     Group(group::GroupArgs),
+    /// Queues: what waits, what is under way, and how much may be
+    Queue(queue::QueueArgs),
     /// Schedules: what an expression means (needs no server)
     Schedule(schedule::ScheduleArgs),
     /// Crontabs: import and export

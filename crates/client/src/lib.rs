@@ -23,6 +23,7 @@ mod lines;
 mod node;
 mod output;
 mod pages;
+mod queues;
 mod runs;
 mod schedules;
 mod tls;

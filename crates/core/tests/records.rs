@@ -164,6 +164,7 @@ fn run() -> Run {
             output_dropped: 3,
             cpu_ms: 4,
             memory_max_bytes: 5,
+            result: Bytes::from_static(b"{\"sent\":1}"),
         }],
     }
 }

@@ -1,12 +1,14 @@
 //! A node: a store, its shards, and the way to them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bellwether_core::id::JobId;
+use bellwether_core::read;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Input, Notice, Reply};
-use bellwether_core::waist::{Shard, View};
+use bellwether_core::waist::{Shard, StoreError, View};
 use bellwether_store::Engine;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -16,7 +18,7 @@ use crate::access::Tokens;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shard::{Failure, ShardHandle};
-use crate::work::{LocalWorker, Remotes};
+use crate::work::{Dispatch, LocalWorker, QueueLimits, Remotes};
 
 /// Everything a request needs.
 pub struct Node {
@@ -32,6 +34,8 @@ pub struct Node {
     pub shards: Vec<ShardHandle>,
     /// The built-in worker, if there is one.
     pub worker: Option<Arc<LocalWorker>>,
+    /// Who gets what.
+    pub dispatch: Arc<Dispatch>,
     /// Workers that dial in.
     pub remotes: Arc<Remotes>,
     /// Figures.
@@ -53,6 +57,15 @@ impl Node {
     #[must_use]
     pub fn view(&self) -> Arc<dyn View> {
         self.engine.view()
+    }
+
+    /// Makes the bounds of queues known that are stored.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn load_queues(&self) -> Result<(), StoreError> {
+        self.dispatch.set_limits(queue_limits(&*self.view())?);
+        Ok(())
     }
 
     /// All shards' numbers.
@@ -111,6 +124,22 @@ impl Node {
         drop(listeners);
         Listening { node: self.clone(), receiver }
     }
+}
+
+/// The bounds of queues that are stored.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn queue_limits(view: &dyn View) -> Result<BTreeMap<String, QueueLimits>, StoreError> {
+    let rows = read::queues(view, 0)?.into_iter().map(|(name, row)| {
+        let limits = QueueLimits {
+            concurrency: (row.concurrency > 0).then_some(row.concurrency as usize),
+            per_second: (row.rate_milli > 0).then(|| row.rate_milli as f64 / 1_000.0),
+            paused: row.paused.is_some(),
+        };
+        (name, limits)
+    });
+    Ok(rows.collect())
 }
 
 /// Somebody who listens to what happens.

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::{self, Tokens};
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
-use crate::node::Node;
+use crate::node::{Node, queue_limits};
 use crate::shard::{self, ShardHandle, ShardParts};
 use crate::work::{Dispatch, LeaseSettings, LocalOptions, LocalWorker, Remotes, built_in_name};
 use crate::{clock, http};
@@ -73,6 +73,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         tokio::task::spawn_blocking(move || shard::recover_all(&*recovering, memories)).await??;
 
     let dispatch = Arc::new(Dispatch::default());
+    dispatch.set_limits(queue_limits(&*engine.view())?);
     let metrics = Arc::new(Metrics::default());
     let (notices, _) = broadcast::channel(NOTICES);
     let (failed_sender, failed) = mpsc::unbounded_channel();
@@ -93,11 +94,11 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         threads.push(thread);
     }
     dispatch.set_shards(shards.clone());
-    let worker = start_worker(&config, &store, &dispatch, &shards)?;
     let leases = LeaseSettings { heartbeat: config.worker_heartbeat, lease: config.worker_lease };
     let remotes =
         Remotes::new(dispatch.clone(), shards.clone(), leases, store.id.clone(), still_held);
     let remotes = later.get_or_init(|| remotes).clone();
+    let worker = start_worker(&config, &store, &dispatch, &shards)?;
 
     let tokens =
         Tokens::new(!config.listen.ip().is_loopback() && !config.insecure || config.require_token);
@@ -109,6 +110,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         engine,
         shards,
         worker,
+        dispatch: dispatch.clone(),
         remotes,
         metrics,
         notices,
@@ -117,6 +119,8 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         listeners: parking_lot::Mutex::new(0),
         next_shard: AtomicUsize::new(rand::random_range(0..usize::from(SHARDS))),
     });
+    let rates = dispatch.clone();
+    tokio::spawn(async move { rates.keep_rates().await });
     let admin_token = first_admin_token(&node).await?;
     let stop = CancellationToken::new();
     let serving = tokio::spawn(http::serve(node.clone(), listener, tls, stop.clone()));

@@ -12,6 +12,7 @@ pub mod health;
 pub mod job;
 pub mod listing;
 pub mod patience;
+pub mod queue;
 pub mod run;
 pub mod schedule;
 pub mod server;
@@ -61,6 +62,7 @@ async fn client_command(command: Command) -> Result<()> {
         Command::Job(args) => job::run(*args).await,
         Command::Run(args) => run::run(args).await,
         Command::Group(args) => group::run(args).await,
+        Command::Queue(args) => queue::run(args).await,
         Command::Crontab(args) => crontab::run(args).await,
         Command::Apply(args) => apply::run(args).await,
         Command::Why(args) => why::run(args).await,

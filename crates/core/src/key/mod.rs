@@ -5,7 +5,7 @@
 //! as texts do.
 //!
 //! ```text
-//! meta     shard 'term' | 'shard' | 'store' | 'group' ns group | 'token' name
+//! meta     shard 'term' | 'shard' | 'store' | 'group' ns group | 'token' name | 'queue' name
 //! due      shard time kind id [n]         value: the whole one-off job, or nothing
 //! index    shard id                       a one-off job in compact form → where it is
 //! job      shard id
@@ -216,6 +216,26 @@ fn read_text(bytes: &[u8]) -> Result<(String, &[u8]), StoreError> {
         rest = &rest[at + 2..];
     }
     Err(StoreError::Corrupt("a text in a key has no end".to_owned()))
+}
+
+/// A queue's bounds.
+#[must_use]
+pub fn queue(shard: Shard, name: &str) -> Bytes {
+    Key::of(shard).raw(b"queue").text(name).done()
+}
+
+/// All queues with bounds.
+#[must_use]
+pub fn queues(shard: Shard) -> (Bytes, Bytes) {
+    Key::of(shard).raw(b"queue").range()
+}
+
+/// Takes the key of a queue's bounds apart.
+///
+/// # Errors
+/// If it is none.
+pub fn read_queue(key: &[u8]) -> Result<String, StoreError> {
+    Ok(read_text(key.get(7..).unwrap_or_default())?.0)
 }
 
 /// A token's record.

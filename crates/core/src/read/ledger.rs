@@ -2,7 +2,7 @@
 
 use crate::id::JobId;
 use crate::key;
-use crate::record::{self, Audit, Tick, TokenRow};
+use crate::record::{self, Audit, QueueRow, Tick, TokenRow};
 use crate::time::Time;
 use crate::waist::{Family, Shard, StoreError, View};
 
@@ -71,6 +71,19 @@ pub fn audits(
             Ok(StoredAudit { at, sequence, entry: record::decode("audit", value)? })
         })
         .collect()
+}
+
+/// The queues of a shard that have bounds, by name.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn queues(view: &dyn View, shard: Shard) -> Result<Vec<(String, QueueRow)>, StoreError> {
+    let (from, to) = key::queues(shard);
+    let rows = view.scan(Family::Meta, &from, &to).map(|row| {
+        let (key, value) = row?;
+        Ok((key::read_queue(&key)?, record::decode("queue", value)?))
+    });
+    rows.collect()
 }
 
 /// All tokens of a shard.

@@ -233,6 +233,20 @@ pub struct GroupRow {
     pub maintenance: Option<Mark>,
 }
 
+/// The bounds of a queue, kept in shard 0.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct QueueRow {
+    /// How many runs may be under way at once; 0 for any number.
+    #[prost(uint32, tag = "1")]
+    pub concurrency: u32,
+    /// How many runs may be launched in 1,000 seconds; 0 for any number.
+    #[prost(uint64, tag = "2")]
+    pub rate_milli: u64,
+    /// Set while nothing is launched.
+    #[prost(message, optional, tag = "3")]
+    pub paused: Option<Mark>,
+}
+
 /// What a shard remembers about itself.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
 pub struct ShardRow {

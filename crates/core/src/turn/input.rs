@@ -150,6 +150,15 @@ pub enum Input {
         /// The token.
         token: crate::record::TokenRow,
     },
+    /// Set the bounds of a queue.
+    PutQueue {
+        /// Who asks.
+        actor: String,
+        /// Its name.
+        name: String,
+        /// What to change.
+        change: QueueChange,
+    },
     /// Revoke a token.
     RevokeToken {
         /// Who asks.
@@ -171,6 +180,19 @@ pub struct NewJob {
     /// The id to give it, if a key was reserved for it in another shard, and the instant up to
     /// which that reservation is good.
     pub reserved: Option<(JobId, Time)>,
+}
+
+/// What to change about a queue's bounds. What is absent stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct QueueChange {
+    /// How many runs may be under way at once; 0 for any number.
+    pub concurrency: Option<u32>,
+    /// How many runs may be launched in 1,000 seconds; 0 for any number.
+    pub rate_milli: Option<u64>,
+    /// Whether nothing is launched.
+    pub paused: Option<bool>,
+    /// Why.
+    pub note: String,
 }
 
 /// What to do to a group.

@@ -15,6 +15,8 @@ use crate::waist::{Shard, Term};
 pub struct Lane {
     /// The queue.
     pub queue: String,
+    /// The namespace: those of a queue take turns.
+    pub namespace: String,
     /// What kind of target.
     pub work: Work,
     /// Labels that the worker must have.
@@ -42,7 +44,8 @@ impl Lane {
             Some(Target::Handler(handler)) => Work::Handler(handler.job_type.clone()),
         };
         let requires = definition.requires.clone();
-        Lane { queue: queue_name(definition).to_owned(), work, requires }
+        let namespace = namespace_name(definition).to_owned();
+        Lane { queue: queue_name(definition).to_owned(), namespace, work, requires }
     }
 
     /// Whether it is the lane of a job's runs.
@@ -54,7 +57,10 @@ impl Lane {
             (Work::Handler(name), Some(Target::Handler(handler))) => *name == handler.job_type,
             _ => false,
         };
-        same_work && self.queue == queue_name(definition) && self.requires == definition.requires
+        same_work
+            && self.queue == queue_name(definition)
+            && self.namespace == namespace_name(definition)
+            && self.requires == definition.requires
     }
 }
 

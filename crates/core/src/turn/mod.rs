@@ -38,6 +38,7 @@ mod order;
 mod overlay;
 mod promote;
 mod prune;
+mod queue;
 mod report;
 mod runs;
 mod tick;
@@ -123,6 +124,7 @@ impl<'a> Turn<'a> {
             Input::Lost { run, token, detail } => self.lost(run, token, &detail),
             Input::Prune => self.prune(),
             Input::PutToken { actor, token } => self.put_token(&actor, token),
+            Input::PutQueue { actor, name, change } => self.put_queue(&actor, &name, change),
             Input::RevokeToken { actor, name, keep_admin } => {
                 self.revoke_token(&actor, &name, keep_admin)
             }

@@ -21,6 +21,7 @@ mod output;
 mod present;
 mod present_lease;
 mod present_run;
+mod queue_bounds;
 mod queues;
 mod runs;
 mod schedules;
@@ -58,7 +59,7 @@ const BATCH_BODY_MAX: usize = 64 * 1024 * 1024;
         (name = "runs", description = "Executions and what they printed"),
         (name = "groups", description = "Many jobs at once"),
         (name = "schedules", description = "Schedules in plain words"),
-        (name = "workers", description = "Running work by plain HTTP"),
+        (name = "workers", description = "Queues, and running work by plain HTTP"),
         (name = "access", description = "Tokens and the audit log"),
         (name = "operations", description = "Health, metrics, events, workers"),
     )
@@ -96,6 +97,8 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(cluster::cluster))
         .routes(routes!(events::events))
         .routes(routes!(queues::lease))
+        .routes(routes!(queue_bounds::list))
+        .routes(routes!(queue_bounds::put))
         .routes(routes!(queues::heartbeat))
         .layer(DefaultBodyLimit::max(BODY_MAX));
     let large = OpenApiRouter::new()

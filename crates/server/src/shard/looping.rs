@@ -292,7 +292,9 @@ fn decided(outcome: Result<Reply, Halt>) -> Result<Option<Reply>, StoreError> {
 /// Whether the turn was full before all was claimed that could be.
 fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<bool, StoreError> {
     let mut budget = TURN_CLAIMS_MAX;
-    for (lane, first, count) in turn.heads() {
+    let mut heads = turn.heads();
+    heads.sort_by_key(|(_, first, _)| (first.rank, first.scheduled));
+    for (lane, first, count) in heads {
         let mut left = count;
         while left > 0 && budget > 0 {
             let want = left.min(budget);
@@ -303,7 +305,7 @@ fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<bool,
             budget -= claimed;
             left -= claimed;
             if claimed < slots {
-                dispatch.give_back(&worker, &lane.work, slots - claimed);
+                dispatch.put_back(&worker, &lane, slots - claimed);
                 break;
             }
         }

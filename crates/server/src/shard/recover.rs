@@ -1,9 +1,10 @@
 //! Taking shards over when the server starts.
 
 use bellwether_core::id::RunId;
+use bellwether_core::read;
 use bellwether_core::record::Run;
 use bellwether_core::settings::Settings;
-use bellwether_core::turn::{self, Memory, Turn};
+use bellwether_core::turn::{self, Lane, Memory, Turn};
 use bellwether_core::waist::{Batch, Shard, StoreError};
 use bellwether_store::Engine;
 
@@ -72,19 +73,21 @@ fn recover(
         let view = engine.view();
         let (shard, term) = (memory.shard, memory.term);
         let mut turn = Turn::new(&*view, memory, clock::now());
+        let mut found = Vec::new();
         let mut gone = |id: RunId, run: &Run| {
             if is_built_in(&run.worker) {
                 return Some("the server was stopped while it ran".to_owned());
             }
-            still_held.push(StillHeld {
-                worker: run.worker.clone(),
-                run: id,
-                token: run.token,
-                stop: run.cancel_requested,
-            });
+            found.push((id, run.worker.clone(), run.token, run.cancel_requested));
             None
         };
         let last = turn.recover(after, CHUNK, &mut gone)?;
+        for (run, worker, token, stop) in found {
+            if let Some(stored) = read::run(&*view, run)? {
+                let lane = Lane::of(&stored.definition);
+                still_held.push(StillHeld { worker, run, token, stop, lane });
+            }
+        }
         // Entries planned here are read from the store when the agenda is loaded.
         let ops = turn.finish().ops;
         if !ops.is_empty() {

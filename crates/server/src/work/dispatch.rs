@@ -1,14 +1,16 @@
 //! Who has free slots, and who is waiting for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Assignment, Lane, Report, Reported, Turnstile, Work};
+use bellwether_core::turn::{Assignment, Lane, Report, Reported, Turnstile};
 use bellwether_core::waist::Shard;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
+use super::queues::{QueueLimits, QueueUse, RATE_EVERY};
 use super::seat::{Offer, Room, Seat};
 use crate::shard::ShardHandle;
 
@@ -33,6 +35,8 @@ struct State {
     /// Shards with runs that wait for slots, by lane.
     hungry: BTreeMap<Lane, BTreeMap<Shard, Waiting>>,
     shards: Vec<ShardHandle>,
+    /// Queues that have something under way, or bounds.
+    queues: BTreeMap<String, QueueUse>,
     closed: bool,
 }
 
@@ -115,24 +119,20 @@ impl Dispatch {
         if state.closed {
             return None;
         }
-        let better: usize = state
-            .hungry
-            .get(lane)
-            .map(|shards| {
-                let ahead = shards.iter().filter(|(other, (head, _))| {
-                    **other != shard && (head.rank, head.scheduled) < (first.rank, first.scheduled)
-                });
-                ahead.map(|(_, (_, count))| count).sum()
-            })
-            .unwrap_or(0);
+        let better = state.ahead(shard, lane, first);
+        let others = state.other_namespaces(lane);
+        let queue = state.queues.entry(lane.queue.clone()).or_default();
         // Whoever was asked last comes last, so that work spreads over the workers.
         for at in 0..state.workers.len() {
             let seat = &mut state.workers[at];
             if seat.closed || !seat.offer.serves(lane) {
                 continue;
             }
-            let granted = seat.room.take(&lane.work, want, better);
+            let free = seat.room.free(&lane.work).saturating_sub(better);
+            let granted = queue.allowed(&lane.namespace, want, free, others, Instant::now());
             if granted > 0 {
+                queue.take(&lane.namespace, granted);
+                seat.room.take(&lane.work, granted);
                 let name = seat.name.clone();
                 state.workers[at..].rotate_left(1);
                 return Some((name, granted));
@@ -170,14 +170,73 @@ impl Dispatch {
         }
     }
 
-    /// Returns slots: an attempt has ended, or was not claimed after all.
-    pub fn give_back(&self, worker: &str, work: &Work, slots: usize) {
+    /// Returns slots: attempts have ended.
+    pub fn give_back(&self, worker: &str, lane: &Lane, slots: usize) {
+        self.put(worker, lane, slots, false);
+    }
+
+    /// Returns slots that were reserved and not used.
+    pub fn put_back(&self, worker: &str, lane: &Lane, slots: usize) {
+        self.put(worker, lane, slots, true);
+    }
+
+    fn put(&self, worker: &str, lane: &Lane, slots: usize, unused: bool) {
         let mut state = self.state.lock();
         let state = &mut *state;
         if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
-            seat.room.put(work, slots);
+            seat.room.put(&lane.work, slots);
         }
-        wake_best(state, Some(work));
+        if let Some(queue) = state.queues.get_mut(&lane.queue) {
+            queue.put(&lane.namespace, slots, unused);
+            if queue.is_idle() {
+                state.queues.remove(&lane.queue);
+            }
+        }
+        wake_best(state, Some(lane));
+    }
+
+    /// Notes runs that are with workers since before this process was started.
+    pub fn already_under_way(&self, lane: &Lane, count: usize) {
+        let mut state = self.state.lock();
+        state.queues.entry(lane.queue.clone()).or_default().take(&lane.namespace, count);
+    }
+
+    /// Sets the bounds of all queues: those that are not named have none.
+    pub fn set_limits(&self, limits: BTreeMap<String, QueueLimits>) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        for (name, queue) in &mut state.queues {
+            queue.limits = limits.get(name).copied().unwrap_or_default();
+        }
+        for (name, limits) in limits {
+            state.queues.entry(name).or_default().limits = limits;
+        }
+        for shard in &state.shards {
+            shard.wake();
+        }
+    }
+
+    /// How many runs of each queue are under way.
+    #[must_use]
+    pub fn under_way(&self) -> BTreeMap<String, usize> {
+        let state = self.state.lock();
+        state.queues.iter().map(|(name, queue)| (name.clone(), queue.total())).collect()
+    }
+
+    /// Wakes shards whose queues may launch again, as time goes by. Runs for ever.
+    pub async fn keep_rates(&self) {
+        let mut interval = tokio::time::interval(RATE_EVERY);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            interval.tick().await;
+            let state = self.state.lock();
+            for (lane, shards) in &state.hungry {
+                let queue = state.queues.get(&lane.queue);
+                if queue.is_some_and(|queue| queue.limits.per_second.is_some()) {
+                    wake_first(&state, shards);
+                }
+            }
+        }
     }
 
     /// Hands committed claims over to their workers.
@@ -203,6 +262,10 @@ impl Dispatch {
                 // The worker is gone: nothing was started, so nothing is lost.
                 state.workers.retain(|seat| *seat.name != worker);
                 for assignment in list {
+                    let lane = Lane::of(&assignment.definition);
+                    if let Some(queue) = state.queues.get_mut(&lane.queue) {
+                        queue.put(&lane.namespace, 1, true);
+                    }
                     let shard = state.shards.get(usize::from(assignment.run.job.shard()));
                     let what = Reported::HandedBack;
                     let report = Report { run: assignment.run, token: assignment.token, what };
@@ -236,17 +299,46 @@ impl Dispatch {
     }
 }
 
-/// Wakes, for each lane of this kind of work, the shard whose waiting run comes first.
-fn wake_best(state: &State, work: Option<&Work>) {
+impl State {
+    /// How many runs of a lane in other shards come before this one.
+    fn ahead(&self, shard: Shard, lane: &Lane, first: Turnstile) -> usize {
+        let Some(shards) = self.hungry.get(lane) else {
+            return 0;
+        };
+        let ahead = shards.iter().filter(|(other, (head, _))| {
+            **other != shard && (head.rank, head.scheduled) < (first.rank, first.scheduled)
+        });
+        ahead.map(|(_, (_, count))| count).sum()
+    }
+
+    /// How many other namespaces wait for what this lane wants.
+    fn other_namespaces(&self, lane: &Lane) -> usize {
+        let waiting: BTreeSet<&str> = self
+            .hungry
+            .keys()
+            .filter(|other| other.queue == lane.queue && other.work == lane.work)
+            .filter(|other| other.namespace != lane.namespace)
+            .map(|other| other.namespace.as_str())
+            .collect();
+        waiting.len()
+    }
+}
+
+/// Wakes, for each lane that may get what a lane has given back, the shard whose waiting run comes
+/// first.
+fn wake_best(state: &State, freed: Option<&Lane>) {
     for (lane, shards) in &state.hungry {
-        if work.is_some_and(|work| *work != lane.work) {
-            continue;
+        if freed.is_none_or(|freed| freed.work == lane.work || freed.queue == lane.queue) {
+            wake_first(state, shards);
         }
-        let best = shards.iter().min_by_key(|(_, (head, _))| (head.rank, head.scheduled));
-        if let Some((shard, _)) = best
-            && let Some(handle) = state.shards.get(usize::from(*shard))
-        {
-            handle.wake();
-        }
+    }
+}
+
+fn wake_first(state: &State, shards: &BTreeMap<Shard, Waiting>) {
+    let best = shards.iter().min_by_key(|(_, (head, _))| (head.rank, head.scheduled));
+    if let Some((shard, _)) = best
+        && let Some(handle) = state.shards.get(usize::from(*shard))
+    {
+        handle.wake();
     }
 }

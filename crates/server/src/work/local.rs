@@ -146,14 +146,15 @@ impl LocalWorker {
     /// together; everything else gets a task of its own.
     fn run(self: &Arc<Self>, assignments: Vec<Assignment>) {
         let mut done: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
-        let mut count = 0;
+        let mut freed: BTreeMap<Lane, usize> = BTreeMap::new();
         for assignment in assignments {
-            match Lane::of(&assignment.definition).work {
+            let lane = Lane::of(&assignment.definition);
+            match &lane.work {
                 Work::Handler(name) if name == handlers::NOOP => {
-                    count += 1;
+                    *freed.entry(lane).or_default() += 1;
                     done.entry(assignment.run.job.shard()).or_default().push(nothing(&assignment));
                 }
-                work => {
+                _ => {
                     // Known before it is started, so that a stop right behind it finds it.
                     let running = RunningAttempt {
                         attempt: assignment.attempt,
@@ -166,18 +167,17 @@ impl LocalWorker {
                         worker: self.clone(),
                         run: assignment.run,
                         token: assignment.token,
-                        work,
+                        lane,
                     };
                     self.tasks.spawn(async move { under_way.attempt(assignment, running).await });
                 }
             }
         }
-        if count > 0 {
-            let work = Work::Handler(handlers::NOOP.to_owned());
-            self.dispatch.give_back(&self.options.name, &work, count);
-            for (shard, reports) in done {
-                self.report(shard, reports);
-            }
+        for (lane, count) in freed {
+            self.dispatch.give_back(&self.options.name, &lane, count);
+        }
+        for (shard, reports) in done {
+            self.report(shard, reports);
         }
     }
 
@@ -194,7 +194,7 @@ struct UnderWay {
     worker: Arc<LocalWorker>,
     run: RunId,
     token: u64,
-    work: Work,
+    lane: Lane,
 }
 
 impl UnderWay {
@@ -249,7 +249,7 @@ impl Drop for UnderWay {
                 ..finished_at(clock::now())
             })));
         }
-        self.worker.dispatch.give_back(&self.worker.options.name, &self.work, 1);
+        self.worker.dispatch.give_back(&self.worker.options.name, &self.lane, 1);
         self.worker.running.remove(self.run, self.token);
     }
 }

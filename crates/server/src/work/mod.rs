@@ -9,6 +9,7 @@
 mod dispatch;
 mod handlers;
 mod local;
+mod queues;
 mod remote;
 mod running;
 mod seat;
@@ -16,4 +17,5 @@ mod wire;
 
 pub use dispatch::Dispatch;
 pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
+pub use queues::QueueLimits;
 pub use remote::{LeaseSettings, NotLetIn, Polling, Remotes, StillHeld, WorkerState, service};

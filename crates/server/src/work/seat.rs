@@ -70,17 +70,20 @@ impl Room {
         }
     }
 
-    /// Takes up to `want`, leaving `others` to those who come first.
-    pub fn take(&mut self, work: &Work, want: usize, others: usize) -> usize {
-        if matches!(self, Room::Unlimited) {
-            return want;
+    /// How much is left of a kind of work.
+    #[must_use]
+    pub fn free(&mut self, work: &Work) -> usize {
+        match self {
+            Room::Unlimited => usize::MAX / 2,
+            _ => self.counter(work).map_or(0, |free| *free),
         }
-        let Some(free) = self.counter(work) else {
-            return 0;
-        };
-        let taken = free.saturating_sub(others).min(want);
-        *free -= taken;
-        taken
+    }
+
+    /// Takes so much, of which there must be as much.
+    pub fn take(&mut self, work: &Work, count: usize) {
+        if let Some(free) = self.counter(work) {
+            *free = free.saturating_sub(count);
+        }
     }
 
     /// Gives back what was taken.

@@ -13,8 +13,8 @@ use bellwether_core::turn::{Assignment, Lane, Report};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::Remotes;
 use super::registry::NotLetIn;
-use super::{Remotes, registry};
 use crate::work::dispatch::Order;
 use crate::work::seat::{Offer, Room};
 
@@ -69,7 +69,7 @@ impl Remotes {
             self.wait_for(&worker, &mut orders, &mut found, until).await;
         }
         self.heard_by_name(&worker);
-        let held = found.iter().map(|a| (a.run, a.token, Lane::of(&a.definition).work));
+        let held = found.iter().map(|a| (a.run, a.token, Lane::of(&a.definition)));
         self.sent(&worker, held);
         Ok(found)
     }
@@ -138,7 +138,7 @@ impl Remotes {
         let mut later = Vec::new();
         self.drain_into(worker, &mut orders, &mut later);
         // Nobody asked for work: it was never handed out, so it is given back.
-        registry::hand_back(&self.shards, &later);
+        self.hand_back(&later);
     }
 
     /// Frees what reports end; they still have to be decided.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Assignment, Report, Reported, Work};
+use bellwether_core::turn::{Assignment, Lane, Report, Reported};
 use bellwether_protocol::v1 as wire;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -39,14 +39,16 @@ pub struct StillHeld {
     pub token: u64,
     /// Whether it is to be stopped.
     pub stop: bool,
+    /// What it takes up.
+    pub lane: Lane,
 }
 
 /// An attempt that a worker was sent.
 #[derive(Clone, Debug)]
 struct Held {
     token: u64,
-    /// The kind of work, if it is known; for the room it takes.
-    work: Option<Work>,
+    /// For the room it takes.
+    lane: Lane,
     /// Somebody wants it to be stopped.
     stop: bool,
 }
@@ -125,8 +127,9 @@ impl Remotes {
         let mut workers: BTreeMap<String, Remote> = BTreeMap::new();
         for held in still_held {
             let remote = workers.entry(held.worker).or_insert_with(Remote::unseen);
-            let (token, stop) = (held.token, held.stop);
-            remote.held.insert(held.run, Held { token, work: None, stop });
+            dispatch.already_under_way(&held.lane, 1);
+            let StillHeld { run, token, stop, lane, .. } = held;
+            remote.held.insert(run, Held { token, lane, stop });
         }
         if !workers.is_empty() {
             tracing::info!(workers = workers.len(), "runs are still with workers");
@@ -160,7 +163,7 @@ impl Remotes {
         if let Some(open) = remote.open.take() {
             open.cancel();
         }
-        let void = remote.reconcile(&hello.held, same, &self.shards);
+        let void = remote.reconcile(&hello.held, same, self);
         let taken = remote.held.len();
         let ended = CancellationToken::new();
         *remote = Remote {
@@ -271,18 +274,29 @@ impl Remotes {
         self.settings
     }
 
+    /// Gives back what was never handed out.
+    pub(super) fn hand_back(&self, assignments: &[Assignment]) {
+        for assignment in assignments {
+            self.dispatch.put_back(&assignment.worker, &Lane::of(&assignment.definition), 1);
+            let (run, token) = (assignment.run, assignment.token);
+            if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
+                shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
+            }
+        }
+    }
+
     /// A worker is about to be sent these.
-    pub(super) fn sent(&self, worker: &str, runs: impl Iterator<Item = (RunId, u64, Work)>) {
+    pub(super) fn sent(&self, worker: &str, runs: impl Iterator<Item = (RunId, u64, Lane)>) {
         if let Some(remote) = self.workers.lock().get_mut(worker) {
-            for (run, token, work) in runs {
-                remote.held.insert(run, Held { token, work: Some(work), stop: false });
+            for (run, token, lane) in runs {
+                remote.held.insert(run, Held { token, lane, stop: false });
             }
         }
     }
 
     /// Passes on what a worker says, and frees the room of what has ended.
     pub(super) fn take_up(&self, worker: &str, reports: &[Report]) {
-        let mut freed: BTreeMap<Option<Work>, usize> = BTreeMap::new();
+        let mut freed: BTreeMap<Lane, usize> = BTreeMap::new();
         if let Some(remote) = self.workers.lock().get_mut(worker) {
             for report in reports {
                 let ends = matches!(report.what, Reported::Finished(_) | Reported::HandedBack);
@@ -291,12 +305,12 @@ impl Remotes {
                     && is_held
                     && let Some(held) = remote.held.remove(&report.run)
                 {
-                    *freed.entry(held.work).or_default() += 1;
+                    *freed.entry(held.lane).or_default() += 1;
                 }
             }
         }
-        for (work, count) in freed {
-            self.dispatch.give_back(worker, &work.unwrap_or(Work::Command), count);
+        for (lane, count) in freed {
+            self.dispatch.give_back(worker, &lane, count);
         }
     }
 
@@ -405,12 +419,16 @@ impl Remotes {
                     orders.close();
                     while let Ok(order) = orders.try_recv() {
                         if let Order::Run(assignments) = order {
-                            hand_back(&self.shards, &assignments);
+                            self.hand_back(&assignments);
                         }
                     }
                 }
-                let held = remote.held.into_iter().map(|(run, held)| (run, held.token));
-                expired.push((name, held.collect()));
+                let held = remote.held.into_iter().map(|(run, held)| {
+                    self.dispatch.give_back(&name, &held.lane, 1);
+                    (run, held.token)
+                });
+                let held = held.collect();
+                expired.push((name, held));
             }
         }
         expired
@@ -441,7 +459,7 @@ impl Remote {
         &mut self,
         says: &[wire::Held],
         same_process: bool,
-        shards: &[ShardHandle],
+        remotes: &Remotes,
     ) -> Vec<wire::Held> {
         let has: BTreeSet<(RunId, u64)> =
             says.iter().filter_map(|held| Some((held.run.parse().ok()?, held.token))).collect();
@@ -452,8 +470,11 @@ impl Remote {
             .filter(|held| !has.contains(held))
             .collect();
         for (run, token) in missing {
-            self.held.remove(&run);
-            let Some(shard) = shards.get(usize::from(run.job.shard())) else { continue };
+            if let Some(held) = self.held.remove(&run) {
+                remotes.dispatch.give_back("", &held.lane, 1);
+            }
+            let shard = remotes.shards.get(usize::from(run.job.shard()));
+            let Some(shard) = shard else { continue };
             if same_process {
                 shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
             } else {
@@ -466,16 +487,6 @@ impl Remote {
             run.is_some_and(|run| self.held.get(&run).is_some_and(|h| h.token == held.token))
         };
         says.iter().filter(|held| !is_held(held)).cloned().collect()
-    }
-}
-
-/// Gives back what was never handed out.
-pub(super) fn hand_back(shards: &[ShardHandle], assignments: &[Assignment]) {
-    for assignment in assignments {
-        let (run, token) = (assignment.run, assignment.token);
-        if let Some(shard) = shards.get(usize::from(run.job.shard())) {
-            shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
-        }
     }
 }
 

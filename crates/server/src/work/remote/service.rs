@@ -25,7 +25,6 @@ struct Service {
 }
 
 /// The service, to be put behind whatever finds out who calls.
-#[must_use]
 pub fn service(remotes: Arc<Remotes>) -> axum::Router {
     let workers = WorkersServer::new(Service { remotes })
         .max_decoding_message_size(MESSAGE_MAX)

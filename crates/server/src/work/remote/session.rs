@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::Remotes;
-use super::registry::hand_back;
 use crate::work::dispatch::Order;
 use crate::work::wire::{assignment_of, report_of};
 
@@ -58,7 +57,7 @@ impl Session {
         self.orders.close();
         while let Ok(order) = self.orders.try_recv() {
             if let Order::Run(assignments) = order {
-                hand_back(&self.remotes.shards, &assignments);
+                self.remotes.hand_back(&assignments);
             }
         }
         self.remotes.gone(&self.name, self.number);
@@ -176,10 +175,10 @@ impl Session {
     /// Once it is on its way it counts as held: whether it arrived, nobody knows.
     async fn send(&self, assignments: &[Assignment], out: &Out) -> Option<()> {
         let Ok(permit) = out.reserve().await else {
-            hand_back(&self.remotes.shards, assignments);
+            self.remotes.hand_back(assignments);
             return None;
         };
-        let held = assignments.iter().map(|a| (a.run, a.token, Lane::of(&a.definition).work));
+        let held = assignments.iter().map(|a| (a.run, a.token, Lane::of(&a.definition)));
         self.remotes.sent(&self.name, held);
         let assignments = assignments.iter().map(assignment_of).collect();
         permit.send(Ok(message(Told::Assignments(wire::Assignments { assignments }))));
