@@ -56,17 +56,6 @@ impl Client {
         self.get(&["v1", "workers"], &Vec::new()).await
     }
 
-    /// Makes a worker take nothing more; it ends when what it has is done.
-    ///
-    /// # Errors
-    /// If there is no such worker, or it is part of the server; or if the server refuses or cannot
-    /// be reached.
-    pub async fn drain_worker(&self, name: &str) -> Result<(), ClientError> {
-        let path = ["v1", "workers", name, "drain"];
-        let request = self.request(Method::POST, &path, &Vec::new())?;
-        self.bytes(request).await.map(|_| ())
-    }
-
     /// The server's metrics, in the text format of Prometheus.
     ///
     /// # Errors
