@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     apply, audit, cluster, completions, crontab, events, group, health, job, queue, run, schedule,
-    server, token, why,
+    server, token, why, worker,
 };
 
 /// A cron and job scheduler: runs commands, HTTP calls and handlers at the right time, once.
@@ -28,6 +28,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the server, with a worker in it
     Server(Box<server::ServerArgs>),
+    /// Run work on this machine for a server elsewhere
+    Worker(Box<worker::WorkerArgs>),
     /// Jobs: add, list, show, edit, pause, trigger, …
     Job(Box<job::JobArgs>),
     /// Runs: list, show, logs, cancel, retry

@@ -5,8 +5,10 @@
 use std::io;
 use std::process::ExitCode;
 
+use bellwether_agent::SessionError;
 use bellwether_client::ClientError;
 use bellwether_server::InvalidConfig;
+use bellwether_worker::host::StateDirError;
 
 use crate::words;
 
@@ -88,6 +90,14 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
         if let Some(error) = cause.downcast_ref::<ClientError>() {
             return client_exit(error);
         }
+        if let Some(error) = cause.downcast_ref::<SessionError>() {
+            return session_exit(error);
+        }
+        if let Some(StateDirError::InUse { .. } | StateDirError::OfAnother { .. }) =
+            cause.downcast_ref()
+        {
+            return Exit::Conflict;
+        }
         if cause.is::<InvalidConfig>() {
             return Exit::Usage;
         }
@@ -113,6 +123,16 @@ fn client_exit(error: &ClientError) -> Exit {
         },
         ClientError::Unreachable { .. } | ClientError::Interrupted { .. } => Exit::Unreachable,
         ClientError::Setup(_) => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}
+
+fn session_exit(error: &SessionError) -> Exit {
+    match error {
+        SessionError::Invalid(_) => Exit::Usage,
+        SessionError::NotAllowed(_) => Exit::NotAllowed,
+        SessionError::NameTaken(_) => Exit::Conflict,
+        SessionError::Tls { .. } => Exit::Unreachable,
         _ => Exit::Failed,
     }
 }

@@ -36,6 +36,10 @@ use cli::Cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // One of these runs beside every command of a worker: it reads no more than it must.
+    if let Some(directory) = commands::worker::supervised(std::env::args_os()) {
+        return commands::worker::supervise(&directory);
+    }
     let command = Cli::command();
     for remark in arguments::misspelt_variables(&command, std::env::vars_os().map(|(name, _)| name))
     {

@@ -125,6 +125,14 @@ impl Executor {
         }
     }
 
+    /// Waits until no process that a command left behind holds its output any more. A process that
+    /// ends before would take the pipes with it.
+    pub(crate) async fn leftovers_ended(&self) {
+        let all = u32::try_from(LEFTOVER_PIPES_MAX).unwrap_or(u32::MAX);
+        // It fails only if the semaphore was closed, which nobody does.
+        let _ = self.shared.leftover_pipes.acquire_many(all).await;
+    }
+
     /// An attempt that was stopped before it began is not begun.
     fn refuse(&self, attempt: &Attempt, control: &Control) -> Option<Ending> {
         let stop = control.requested()?;

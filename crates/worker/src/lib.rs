@@ -19,13 +19,15 @@
 //! - credentials appear in no log, no error and no `Debug` text.
 //!
 //! Where to start reading: [`Executor`], then `command` and `http` for the two kinds of target,
-//! [`LiveOutput`] for output, and `tree` for how a process tree is found and ended.
+//! [`LiveOutput`] for output, and `tree` for how a process tree is found and ended. [`host`] runs
+//! attempts on a machine of their own, for a server elsewhere.
 
 mod attempt;
 mod command;
 mod control;
 mod executor;
 mod finished;
+pub mod host;
 mod http;
 mod orphans;
 mod os;

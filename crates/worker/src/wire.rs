@@ -135,8 +135,14 @@ pub fn finished_of(finished: Finished, persisted: u64, sequence: u32) -> Option<
 
 /// What is kept of the output and has not been reported: the rest of the head, and the tail.
 fn rest_of(captured: &Captured, persisted: u64) -> Vec<wire::Chunk> {
-    let head = captured.head.iter().filter(|chunk| chunk.offset >= persisted);
-    let mut chunks: Vec<_> = head.map(|chunk| chunk_of(chunk, 0)).collect();
+    let mut chunks = Vec::new();
+    for chunk in captured.head.iter().filter(|chunk| chunk.end() > persisted) {
+        let mut rest = chunk_of(chunk, 0);
+        // What a stream printed at a stretch is one chunk, of which the beginning may be known.
+        let known = usize::try_from(persisted.saturating_sub(chunk.offset)).unwrap_or(usize::MAX);
+        rest.data = rest.data.slice(known.min(rest.data.len())..);
+        chunks.push(rest);
+    }
     let mut dropped = captured.dropped_bytes;
     for chunk in &captured.tail {
         chunks.push(chunk_of(chunk, std::mem::take(&mut dropped)));
@@ -158,4 +164,26 @@ pub fn chunk_of(chunk: &Chunk, dropped_before: u64) -> wire::Chunk {
 fn millis(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::LiveOutput;
+
+    #[test]
+    fn r37_what_was_printed_after_the_last_report_is_in_the_final_one() {
+        let output = LiveOutput::new(20);
+        output.push(Stream::Stdout, b"one ");
+        let reported = output.head_since(0);
+        let persisted = reported.last().map_or(0, Chunk::end);
+        // The same stream goes on, so that this and the first are one stretch.
+        output.push(Stream::Stdout, b"two ");
+        output.push(Stream::Stderr, b"!?");
+        output.push(Stream::Stdout, b"three four five");
+        let rest = rest_of(&output.captured(), persisted);
+        let texts: Vec<_> = rest.iter().map(|c| String::from_utf8_lossy(&c.data)).collect();
+        assert_eq!(texts, ["two ", "!?", " four five"]);
+        assert_eq!(rest[2].dropped_before, 5);
+    }
 }

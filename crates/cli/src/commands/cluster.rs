@@ -86,7 +86,8 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     Ok(())
 }
 
-fn worker_table(workers: &[Worker]) -> Table {
+/// Workers as a table.
+pub fn worker_table(workers: &[Worker]) -> Table {
     let mut table = Table::new(&[
         Column::name("WORKER"),
         Column::new("STATE"),

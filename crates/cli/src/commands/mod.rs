@@ -18,6 +18,7 @@ pub mod schedule;
 pub mod server;
 pub mod token;
 pub mod why;
+pub mod worker;
 
 use std::io::Write as _;
 
@@ -33,6 +34,7 @@ pub fn run(cli: Cli, matches: &ArgMatches) -> Result<()> {
             let matches = matches.subcommand_matches("server").context("no such command")?;
             server::run(*args, matches)
         }
+        Command::Worker(args) => worker::run(*args),
         Command::Schedule(args) => schedule::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Openapi => {
@@ -70,6 +72,7 @@ async fn client_command(command: Command) -> Result<()> {
         Command::Cluster(args) => cluster::run(args).await,
         Command::Health(args) => health::run(args).await,
         Command::Server(_)
+        | Command::Worker(_)
         | Command::Schedule(_)
         | Command::Completions(_)
         | Command::Openapi

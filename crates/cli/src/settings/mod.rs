@@ -11,4 +11,5 @@ mod unit;
 mod values;
 
 pub use effective::{Effective, effective};
+pub use unit::Size;
 pub use values::{LogFormat, Values};

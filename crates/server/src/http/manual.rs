@@ -15,7 +15,7 @@ macro_rules! pages {
 }
 
 /// Names as in the path, and what they say.
-const PAGES: [(&str, &str); 8] = pages![
+const PAGES: [(&str, &str); 9] = pages![
     "cli",
     "configuration",
     "crontab",
@@ -24,6 +24,7 @@ const PAGES: [(&str, &str); 8] = pages![
     "operations",
     "schedules",
     "targets",
+    "workers",
 ];
 
 /// A page of the manual.

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::usage;
-use crate::settings::{Effective, LogFormat};
+use crate::settings::LogFormat;
 
 /// The levels there are.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -38,8 +38,8 @@ pub fn check(level: &str) -> Result<()> {
 ///
 /// # Errors
 /// If the level is none.
-pub fn start(settings: &Effective) -> Result<()> {
-    let mut level = settings.log_level.clone();
+pub fn start(level: &str, format: LogFormat) -> Result<()> {
+    let mut level = level.to_owned();
     if level.parse::<LevelFilter>().is_ok_and(|level| level == LevelFilter::INFO) {
         // The store's engine tells at this level what concerns only those who look into it.
         level.push_str(",fjall=warn,lsm_tree=warn");
@@ -47,7 +47,7 @@ pub fn start(settings: &Effective) -> Result<()> {
     let filter = EnvFilter::try_new(&level).map_err(|error| usage(error.to_string()))?;
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match settings.log_format {
+    match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal() && !plain).init(),
         LogFormat::Json => builder.json().init(),
     }

@@ -6,7 +6,7 @@
 //! what was typed), and changes nothing.
 
 mod banner;
-mod logs;
+pub mod logs;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ pub fn run(args: ServerArgs, matches: &ArgMatches) -> Result<()> {
         std::io::stdout().write_all(settings.print().as_bytes())?;
         return Ok(());
     }
-    logs::start(&settings)?;
+    logs::start(&settings.log_level, settings.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -49,14 +49,15 @@ pub fn run(args: ServerArgs, matches: &ArgMatches) -> Result<()> {
     runtime.block_on(serve(settings))
 }
 
-/// The signals that stop a server.
-struct Signals {
+/// The signals that stop a server, or a worker.
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Signals> {
+    /// Waits for them from here on.
+    pub fn new() -> Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -64,7 +65,7 @@ impl Signals {
     }
 
     /// Waits for one; the exit code of a process that it ended.
-    async fn next(&mut self) -> i32 {
+    pub async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.terminate.recv() => 128 + 15,
             _ = self.interrupt.recv() => 128 + 2,
@@ -72,7 +73,7 @@ impl Signals {
     }
 
     /// Waits for one that is not an echo of the first.
-    async fn next_after(&mut self, first: Instant) -> i32 {
+    pub async fn next_after(&mut self, first: Instant) -> i32 {
         loop {
             let code = self.next().await;
             if first.elapsed() >= ECHO_MAX {
