@@ -62,6 +62,8 @@ pub enum Command {
     Openapi,
     /// Measure a server of this program on this machine (starts its own)
     Bench(crate::bench::BenchArgs),
+    #[command(hide = true)]
+    BenchWorker(crate::bench::puppet::PuppetArgs),
 }
 
 #[cfg(test)]

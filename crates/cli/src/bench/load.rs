@@ -51,6 +51,17 @@ impl Due {
 
 /// Creates `count` jobs that do nothing, in batches from `clients` connections. How long it took.
 pub async fn create(url: &str, count: u64, clients: u64, due: Due) -> anyhow::Result<Duration> {
+    create_of(url, "bellwether.noop", count, clients, due).await
+}
+
+/// The same for another job type.
+pub async fn create_of(
+    url: &str,
+    job_type: &'static str,
+    count: u64,
+    clients: u64,
+    due: Due,
+) -> anyhow::Result<Duration> {
     let http = client()?;
     let next = Arc::new(AtomicU64::new(0));
     let begun = Instant::now();
@@ -64,7 +75,7 @@ pub async fn create(url: &str, count: u64, clients: u64, due: Due) -> anyhow::Re
                     return anyhow::Ok(());
                 }
                 let to = (from + BATCH).min(count);
-                send_batch(&http, &url, lines(from, to, count, due)).await?;
+                send_batch(&http, &url, lines(job_type, from, to, count, due)).await?;
             }
         }));
     }
@@ -74,12 +85,12 @@ pub async fn create(url: &str, count: u64, clients: u64, due: Due) -> anyhow::Re
     Ok(begun.elapsed())
 }
 
-fn lines(from: u64, to: u64, count: u64, due: Due) -> String {
+fn lines(job_type: &str, from: u64, to: u64, count: u64, due: Due) -> String {
     let mut text = String::with_capacity(((to - from) * 120) as usize);
     for n in from..to {
         let _ = writeln!(
             text,
-            r#"{{"job_type":"bellwether.noop","schedule_time":"{}","payload":{{"user_id":{n}}},"retries":3}}"#,
+            r#"{{"job_type":"{job_type}","schedule_time":"{}","payload":{{"user_id":{n}}},"retries":3}}"#,
             due.time(n, count)
         );
     }

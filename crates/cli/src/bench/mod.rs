@@ -1,7 +1,8 @@
 //! `bellwether bench`: measures a real server of this program, from outside.
 //!
 //! The server is a child process on a data directory of its own; jobs are created through the
-//! HTTP API and run by its built-in worker (a handler that does nothing), so what is measured is
+//! HTTP API and run by its built-in worker (a handler that does nothing) or by worker processes that
+//! dial in, so what is measured is
 //! scheduling: committed before launch, completed durably. Every run also measures the disk's own
 //! limit, because single figures from one machine say little and ratios more.
 //!
@@ -11,6 +12,8 @@ mod child;
 mod figures;
 mod load;
 mod phases;
+pub mod puppet;
+mod remote;
 mod report;
 
 use std::path::PathBuf;
@@ -39,7 +42,8 @@ pub struct BenchArgs {
     /// Where the server's data goes; a directory under the system's temporary one if absent
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Only these phases: idle, create, single, cost, restart, sustain, lag, burst
+    /// Only these phases: idle, create, single, cost, restart, sustain, lag, burst,
+    /// remote
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
     /// Print figures as JSON

@@ -31,6 +31,13 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
     if wants("idle") {
         idle(&mut figures, &dir.join("empty")).await?;
     }
+    if wants("remote") {
+        super::remote::measure(&mut figures, &dir.join("remote")).await?;
+    }
+    let stored = ["single", "create", "cost", "restart", "sustain", "lag", "burst"];
+    if !stored.iter().any(|name| wants(name)) {
+        return Ok(figures);
+    }
     let server = Server::start(&data).await?;
     if wants("single") {
         let rate = load::create_singly(&server.url, 64, Duration::from_secs(10)).await?;

@@ -45,6 +45,10 @@ pub fn run(cli: Cli, matches: &ArgMatches) -> Result<()> {
             let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
             runtime.block_on(crate::bench::run(args))
         }
+        Command::BenchWorker(args) => {
+            let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+            runtime.block_on(crate::bench::puppet::run(args))
+        }
         command => client_runtime()?.block_on(client_command(command)),
     }
 }
@@ -76,6 +80,7 @@ async fn client_command(command: Command) -> Result<()> {
         | Command::Schedule(_)
         | Command::Completions(_)
         | Command::Openapi
-        | Command::Bench(_) => Ok(()),
+        | Command::Bench(_)
+        | Command::BenchWorker(_) => Ok(()),
     }
 }
