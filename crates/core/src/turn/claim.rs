@@ -8,21 +8,58 @@ use crate::run;
 use crate::time::Time;
 use crate::waist::StoreError;
 
+/// What came of claiming.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Claims {
+    /// Runs that were claimed.
+    pub claimed: usize,
+    /// Runs that are left for other workers, because this one had their last attempt.
+    pub left_to_others: usize,
+}
+
+/// Runs that are passed over for others in one go.
+const LEFT_MAX: usize = 64;
+
 impl Turn<'_> {
-    /// Claims up to `slots` runs of a lane for a worker. How many were claimed: if it is fewer,
-    /// none that may run are left.
+    /// Claims up to `slots` runs of a lane for a worker. If fewer were claimed, none is left that
+    /// this worker may run. If there are `others` with free slots, runs whose last attempt this
+    /// worker had are left to them: what failed here may go well elsewhere.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn claim(&mut self, lane: &Lane, worker: &str, slots: usize) -> Result<usize, StoreError> {
-        let mut claimed = 0;
-        while claimed < slots {
-            let Some(id) = self.memory.ready.pop(lane) else {
+    pub fn claim(
+        &mut self,
+        lane: &Lane,
+        worker: &str,
+        slots: usize,
+        others: bool,
+    ) -> Result<Claims, StoreError> {
+        let mut claims = Claims::default();
+        let mut left = Vec::new();
+        while claims.claimed < slots && left.len() < LEFT_MAX {
+            let Some(place) = self.memory.ready.pop(lane) else {
                 break;
             };
-            claimed += usize::from(self.claim_one(lane, id, worker)?);
+            if others && self.had_last_attempt(worker, place.run)? {
+                left.push(place);
+                continue;
+            }
+            claims.claimed += usize::from(self.claim_one(lane, place.run, worker)?);
         }
-        Ok(claimed)
+        claims.left_to_others = left.len();
+        for place in left {
+            self.memory.ready.put_back(lane, place);
+        }
+        Ok(claims)
+    }
+
+    fn had_last_attempt(&mut self, worker: &str, id: RunId) -> Result<bool, StoreError> {
+        let Some((row, run)) = self.take_open(id)? else {
+            return Ok(false);
+        };
+        let had = run.attempt > 0 && run.worker == worker;
+        self.keep_open(id, row, run);
+        Ok(had)
     }
 
     /// Whether the run could be claimed. Those that may not run now leave the lane.

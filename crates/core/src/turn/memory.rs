@@ -113,13 +113,18 @@ impl Ready {
     }
 
     /// Takes the first run of a lane.
-    pub fn pop(&mut self, lane: &Lane) -> Option<RunId> {
+    pub fn pop(&mut self, lane: &Lane) -> Option<Turnstile> {
         let waiting = self.lanes.get_mut(lane)?;
         let first = waiting.pop_first();
         if waiting.is_empty() {
             self.lanes.remove(lane);
         }
-        first.map(|place| place.run)
+        first
+    }
+
+    /// Lets a run that was taken wait again where it was.
+    pub fn put_back(&mut self, lane: &Lane, place: Turnstile) {
+        self.lanes.entry(lane.clone()).or_default().insert(place);
     }
 
     /// The lanes in which runs wait, and how many.

@@ -55,6 +55,7 @@ use crate::time::Time;
 use crate::waist::{Family, Op, StoreError, View};
 
 pub(crate) use broken::broken_in_words;
+pub use claim::Claims;
 pub use control::status_name;
 pub(crate) use due::mark_in_words;
 pub use input::*;

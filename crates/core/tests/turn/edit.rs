@@ -110,6 +110,10 @@ fn r47_a_queued_run_follows_its_job_to_another_queue() {
     w.replace(id, &job().every("10s").queue("b"));
     let lane = |queue: &str| Lane::of(&job().queue(queue).0);
     let mut turn = Turn::new(&w.store, &mut w.memory, w.now);
-    assert_eq!(turn.claim(&lane("a"), "w", 5).unwrap(), 0, "not to a worker of the old queue");
-    assert_eq!(turn.claim(&lane("b"), "w", 5).unwrap(), 1);
+    assert_eq!(
+        turn.claim(&lane("a"), "w", 5, false).unwrap().claimed,
+        0,
+        "not to a worker of the old queue"
+    );
+    assert_eq!(turn.claim(&lane("b"), "w", 5, false).unwrap().claimed, 1);
 }

@@ -165,7 +165,7 @@ impl World {
         }
         let mut free = self.slots.saturating_sub(self.running.len());
         for (lane, _) in turn.waiting() {
-            free -= turn.claim(&lane, "w1", free).unwrap();
+            free -= turn.claim(&lane, "w1", free, false).unwrap().claimed;
         }
         let decided = turn.finish();
         self.most_written = self.most_written.max(decided.ops.len());

@@ -296,17 +296,23 @@ fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<bool,
     heads.sort_by_key(|(_, first, _)| (first.rank, first.scheduled));
     for (lane, first, count) in heads {
         let mut left = count;
+        let mut left_to_others = 0;
         while left > 0 && budget > 0 {
             let want = left.min(budget);
-            let Some((worker, slots)) = dispatch.reserve(shard, &lane, first, want) else {
+            let Some(reserved) = dispatch.reserve(shard, &lane, first, want) else {
                 break;
             };
-            let claimed = turn.claim(&lane, &worker, slots)?;
-            budget -= claimed;
-            left -= claimed;
-            if claimed < slots {
-                dispatch.put_back(&worker, &lane, slots - claimed);
-                break;
+            // Each worker may pass runs on once; then whoever is there takes them.
+            let others = reserved.others > left_to_others;
+            let claims = turn.claim(&lane, &reserved.worker, reserved.slots, others)?;
+            budget -= claims.claimed;
+            left = left.saturating_sub(claims.claimed);
+            if claims.claimed < reserved.slots {
+                dispatch.put_back(&reserved.worker, &lane, reserved.slots - claims.claimed);
+                if claims.left_to_others == 0 {
+                    break;
+                }
+                left_to_others += 1;
             }
         }
     }

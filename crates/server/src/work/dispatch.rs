@@ -26,6 +26,16 @@ pub enum Order {
     Flush(oneshot::Sender<()>),
 }
 
+/// Slots that were set aside.
+pub struct Reserved {
+    /// Whose.
+    pub worker: Arc<str>,
+    /// How many.
+    pub slots: usize,
+    /// How many other workers have room for the same.
+    pub others: usize,
+}
+
 /// The first waiting run of a lane in a shard, and how many wait.
 type Waiting = (Turnstile, usize);
 
@@ -113,7 +123,7 @@ impl Dispatch {
         lane: &Lane,
         first: Turnstile,
         want: usize,
-    ) -> Option<(Arc<str>, usize)> {
+    ) -> Option<Reserved> {
         let mut state = self.state.lock();
         let state = &mut *state;
         if state.closed {
@@ -133,9 +143,10 @@ impl Dispatch {
             if granted > 0 {
                 queue.take(&lane.namespace, granted);
                 seat.room.take(&lane.work, granted);
-                let name = seat.name.clone();
+                let worker = seat.name.clone();
                 state.workers[at..].rotate_left(1);
-                return Some((name, granted));
+                let others = state.others_with_room(&worker, lane);
+                return Some(Reserved { worker, slots: granted, others });
             }
         }
         None
@@ -309,6 +320,15 @@ impl State {
             **other != shard && (head.rank, head.scheduled) < (first.rank, first.scheduled)
         });
         ahead.map(|(_, (_, count))| count).sum()
+    }
+
+    /// How many other workers could take a run of a lane now.
+    fn others_with_room(&mut self, worker: &str, lane: &Lane) -> usize {
+        let open = self
+            .workers
+            .iter_mut()
+            .filter(|seat| &*seat.name != worker && !seat.closed && seat.offer.serves(lane));
+        open.filter_map(|seat| (seat.room.free(&lane.work) > 0).then_some(())).count()
     }
 
     /// How many other namespaces wait for what this lane wants.

@@ -551,3 +551,29 @@ async fn r57_a_saturated_namespace_leaves_others_their_share() {
     }
     assert_eq!(quiet, 2, "half of the slots go to the other, as they become free");
 }
+
+#[tokio::test]
+async fn r59_a_retry_goes_to_a_worker_that_did_not_just_fail_it() {
+    let world = patient().await;
+    let mut first = Puppet::new(&world, "first", 10).await;
+    let job = add(&world, json!({"retry": {"max": 2, "initial": "100ms"}})).await;
+    let given = first.given().await.remove(0);
+    let mut second = Puppet::new(&world, "second", 10).await;
+    let failed = wire::Finished { ending: wire::Ending::Failed.into(), ..succeeded("") };
+    first.report(&given, wire::report::What::Finished(failed.clone())).await;
+    let again = second.given().await.remove(0);
+    assert_eq!((again.run.as_str(), again.attempt), (given.run.as_str(), 2));
+    drop(first);
+    world
+        .until("it is gone", async || {
+            let (_, workers) = world.send("GET", "/v1/workers", "").await;
+            workers["items"].as_array().unwrap().len() == 1
+        })
+        .await;
+    // When there is nobody else, it is better than nobody.
+    second.report(&again, wire::report::What::Finished(failed)).await;
+    let last = second.given().await.remove(0);
+    assert_eq!(last.attempt, 3);
+    second.finish(&last).await;
+    assert_eq!(world.first_run(&job).await.status, RunStatus::Succeeded);
+}
