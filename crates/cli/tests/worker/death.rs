@@ -216,6 +216,44 @@ fn r51_r52_a_server_that_is_killed_and_restarted_does_not_disturb_work() {
 }
 
 #[test]
+fn r52_a_hundred_results_wait_for_the_server_to_be_back() {
+    const RUNS: usize = 100;
+    let server = server();
+    let worker = Worker::start_with(&server, "w1", &["--slots", "100"]);
+    let directory = server.directory.path().to_owned();
+    let (log, flag) = (directory.join("log"), directory.join("flag"));
+    let script = format!(
+        "echo $BELLWETHER_RUN_ID >> {}; until test -e {}; do sleep 0.1; done; echo ended",
+        log.display(),
+        flag.display()
+    );
+    for _ in 0..RUNS {
+        server.add(&["--delay", "0s", "--", &script]);
+    }
+    let starts = || fs::read_to_string(&log).unwrap_or_default();
+    eventually("a hundred starts", || (starts().lines().count() == RUNS).then_some(()));
+    let address = server.address.clone();
+    server.signal(Signal::SIGKILL);
+    let (_, _, kept) = server.end();
+    fs::write(&flag, "").unwrap();
+    eventually("a hundred results on disk", || {
+        let ended = worker.attempts().iter().filter(|dir| dir.join("result").exists()).count();
+        (ended == RUNS).then_some(())
+    });
+    let server = Server::start_at(&address, kept, &SHORT_LEASES);
+    eventually("a hundred successes", || {
+        let list = server.cli(&["run", "list", "--status", "succeeded", "--json"]).json_lines();
+        (list.len() == RUNS).then_some(())
+    });
+    eventually("an empty state directory", || worker.attempts().is_empty().then_some(()));
+    let mut started: Vec<String> = starts().lines().map(str::to_owned).collect();
+    started.sort();
+    started.dedup();
+    assert_eq!(started.len(), RUNS, "every run was started once");
+    assert_eq!(starts().lines().count(), RUNS);
+}
+
+#[test]
 fn a_silent_server_means_that_work_is_stopped_before_the_lease_ends() {
     let server = server();
     let _worker = Worker::start(&server, "w1");
