@@ -53,7 +53,13 @@ impl Keeper {
 
     /// A heartbeat was answered.
     pub(crate) fn renewed(&self, sent_ms: u64) {
-        self.change(|state| state.lease.as_mut().map(|lease| lease.renew(sent_ms)).is_some());
+        self.change(|state| {
+            let Some(lease) = &mut state.lease else { return false };
+            lease.renew(sent_ms);
+            // If the answer came too late for what was held, it is good for what comes next.
+            state.lost = false;
+            true
+        });
     }
 
     /// The only server was down for a moment.
@@ -168,6 +174,12 @@ mod tests {
         assert!(keeper.is_lost());
         keeper.granted(50_000, 30_000);
         assert_eq!(stops_at(&keeper, 60_000), None);
+        // An answer that comes late, over the same connection, begins anew as well.
+        assert_eq!(stops_at(&keeper, 75_000), Some((1, 3_000)));
+        keeper.renewed(70_000);
+        assert_eq!(stops_at(&keeper, 93_999), None);
+        assert_eq!(stops_at(&keeper, 94_000), Some((1, 4_000)));
+        keeper.renewed(95_000);
         // After a long sleep there is no time left at all.
         assert_eq!(stops_at(&keeper, 1_000_000), Some((1, 0)));
     }

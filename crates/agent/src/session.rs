@@ -182,8 +182,8 @@ impl Session {
     /// Whether a worker that is leaving has nothing left to tell.
     pub(crate) fn is_done(&mut self, keeper: &Keeper) -> bool {
         self.take_reports(keeper);
-        let nothing_left = self.outbox.is_empty() && keeper.holdings(|held| held.is_empty());
-        *self.leave.borrow() && nothing_left
+        let leaving = *self.leave.borrow();
+        leaving && self.outbox.is_empty() && keeper.holdings(|held| held.is_empty())
     }
 
     /// Moves reports into the outbox: those about attempts that are held.

@@ -118,6 +118,16 @@ async fn a_server_that_is_down_and_not_the_only_one_is_no_excuse() {
 }
 
 #[tokio::test]
+async fn several_servers_are_tried_in_turn() {
+    let mut server = FakeServer::start(manners(5_000));
+    let nobody = FakeServer::start(manners(5_000)).kill();
+    let mut options = options(&nobody.to_string());
+    options.servers.push(server.address.to_string().parse().unwrap());
+    let _worker = Worker::start(options, Vec::new());
+    assert_eq!(next(&mut server.visits).await.hello.name, "w");
+}
+
+#[tokio::test]
 async fn what_the_server_calls_void_is_stopped_and_not_reported() {
     let mut forgetful = manners(5_000);
     forgetful.welcome.void = vec![held("old", 1)];

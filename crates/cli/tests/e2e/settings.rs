@@ -63,6 +63,8 @@ fn every_setting_can_come_from_the_environment() {
         ("BELLWETHER_WORKER_QUEUE", "a,b"),
         ("BELLWETHER_WORKER_SLOTS", "1"),
         ("BELLWETHER_WORKER_HTTP_SLOTS", "2"),
+        ("BELLWETHER_WORKER_HEARTBEAT", "1s"),
+        ("BELLWETHER_WORKER_LEASE", "5s"),
         ("BELLWETHER_OUTPUT_LIMIT", "1K"),
         ("BELLWETHER_HTTP_CA_FILE", "ca"),
         ("BELLWETHER_HISTORY_AGE", "30d"),

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 
 use crate::process::{SHORT_LEASES, Worker, add, contents, lives, run_with, server, workers_of};
 use crate::support::{Server, eventually};
+use crate::wire::Wire;
 
 const LEASE: Duration = Duration::from_secs(3);
 
@@ -213,6 +214,74 @@ fn r51_r52_a_server_that_is_killed_and_restarted_does_not_disturb_work() {
         assert_eq!(server.cli(&["run", "logs", id]).ok(), "begun\nended\n");
         assert_eq!(witness.log(), "start\n");
     }
+}
+
+#[test]
+fn a_network_that_is_cut_makes_no_attempt_overlap_with_its_successor() {
+    let mut server = server();
+    let direct = server.address.clone();
+    let wire = Wire::to(&direct);
+    server.address = wire.address.to_string();
+    let far = Worker::start(&server, "far");
+    server.address = direct;
+    let witness = Witness::new(server.directory.path());
+    let id = add(&server, &witness.script(), &["--delivery", "at_least_once"]);
+    run_with(&server, &id, "running");
+    let command = contents(&witness.pid);
+    let _near = Worker::start(&server, "near");
+    wire.cut();
+    let cut = Instant::now();
+    eventually("the end of the command", || (!lives(&command)).then_some(()));
+    assert!(cut.elapsed() < LEASE, "{:?}", cut.elapsed());
+    let run = run_with(&server, &id, "succeeded");
+    assert_eq!(workers_of(&run), ["far", "near"]);
+    assert_eq!(witness.log(), "start\nstart\n", "no attempt may overlap with the one before");
+    // Once it is healed, the worker hears that nobody waits for its report, and works again.
+    wire.heal();
+    eventually("an empty state directory", || far.attempts().is_empty().then_some(()));
+    eventually("two workers", || {
+        let list = server.cli(&["worker", "list", "--json"]).json_lines();
+        (list.iter().filter(|worker| worker["state"] == "active").count() == 2).then_some(())
+    });
+    assert_eq!(workers_of(&run_with(&server, &id, "succeeded")), ["far", "near"]);
+}
+
+#[test]
+fn r52_a_hundred_results_wait_for_the_server_to_be_back() {
+    const RUNS: usize = 100;
+    let server = server();
+    let worker = Worker::start_with(&server, "w1", &["--slots", "100"]);
+    let directory = server.directory.path().to_owned();
+    let (log, flag) = (directory.join("log"), directory.join("flag"));
+    let script = format!(
+        "echo $BELLWETHER_RUN_ID >> {}; until test -e {}; do sleep 0.1; done; echo ended",
+        log.display(),
+        flag.display()
+    );
+    for _ in 0..RUNS {
+        server.add(&["--delay", "0s", "--", &script]);
+    }
+    let starts = || fs::read_to_string(&log).unwrap_or_default();
+    eventually("a hundred starts", || (starts().lines().count() == RUNS).then_some(()));
+    let address = server.address.clone();
+    server.signal(Signal::SIGKILL);
+    let (_, _, kept) = server.end();
+    fs::write(&flag, "").unwrap();
+    eventually("a hundred results on disk", || {
+        let ended = worker.attempts().iter().filter(|dir| dir.join("result").exists()).count();
+        (ended == RUNS).then_some(())
+    });
+    let server = Server::start_at(&address, kept, &SHORT_LEASES);
+    eventually("a hundred successes", || {
+        let list = server.cli(&["run", "list", "--status", "succeeded", "--json"]).json_lines();
+        (list.len() == RUNS).then_some(())
+    });
+    eventually("an empty state directory", || worker.attempts().is_empty().then_some(()));
+    let mut started: Vec<String> = starts().lines().map(str::to_owned).collect();
+    started.sort();
+    started.dedup();
+    assert_eq!(started.len(), RUNS, "every run was started once");
+    assert_eq!(starts().lines().count(), RUNS);
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod control;
 mod death;
 mod process;
 mod refusals;
+mod wire;
 mod work;

@@ -27,7 +27,8 @@ const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// How long processes have to end whose supervisor is gone.
 const ORPHANS_GRACE: Duration = Duration::from_secs(2);
 
-/// How long an attempt that cannot be started is kept before it is handed back.
+/// How long an attempt that could not be started is kept before it is handed back: it may come
+/// again at once.
 const HAND_BACK_AFTER: Duration = Duration::from_secs(1);
 
 /// Why an attempt may be found without anybody who answers for it.
@@ -87,7 +88,6 @@ impl Followed {
             Err(error) => {
                 tracing::error!(%error, run = self.held.run, "cannot be started: handed back");
                 self.entry.over.send_replace(true);
-                // It may come again at once, and would fail again.
                 sleep(HAND_BACK_AFTER).await;
                 self.host.hand_back(&self.held);
             }
@@ -205,11 +205,14 @@ impl Followed {
             finished.detail = "the result of the command cannot be read".to_owned();
             report::What::Finished(finished)
         });
-        if let report::What::Finished(finished) = &mut what {
-            let sequence = reader.sequence;
-            let mut chunks = reader.more(&dir, usize::MAX - 8);
-            chunks.extend(finished.output.take().unwrap_or_default().chunks);
-            finished.output = Some(Output { sequence, chunks });
+        match &mut what {
+            report::What::Finished(finished) => {
+                let sequence = reader.sequence;
+                let mut chunks = reader.more(&dir, usize::MAX - 8);
+                chunks.extend(finished.output.take().unwrap_or_default().chunks);
+                finished.output = Some(Output { sequence, chunks });
+            }
+            _ => sleep(HAND_BACK_AFTER).await,
         }
         self.host.report(&self.held, what);
     }

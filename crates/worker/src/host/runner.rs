@@ -129,6 +129,7 @@ impl Host {
     /// Starts the supervisor of an attempt.
     pub(super) fn spawn(&self, dir: &AttemptDir) -> io::Result<Child> {
         Command::new(&self.options.supervisor)
+            .arg0("bellwether")
             .arg("supervise")
             .arg(dir.path())
             .current_dir("/")
