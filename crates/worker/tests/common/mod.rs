@@ -1,6 +1,7 @@
 //! What the tests of this crate share: attempts, quick execution, conditions to wait for.
 #![allow(dead_code, missing_docs)]
 
+pub mod brokers;
 pub mod server;
 
 use std::fs;
@@ -66,6 +67,18 @@ pub async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T
         }
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The same for a condition that takes its time, up to a minute.
+pub async fn until_async<T>(what: &str, condition: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
