@@ -46,5 +46,5 @@ pub use executor::{Executor, ExecutorError, ExecutorOptions};
 pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
 pub use orphans::{Orphan, kill_orphans};
 pub use output::{Captured, Chunk, Event, Follower, LiveOutput, Stream};
-pub use tls::Trust;
 pub use rules::{JsonRule, SuccessRules};
+pub use tls::Trust;

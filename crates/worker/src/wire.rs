@@ -85,19 +85,15 @@ fn publish_of(publish: wire::Publish) -> Option<PublishTarget> {
         wire::publish::Broker::Nats(nats) => {
             Broker::Nats { url: nats.url, subject: nats.subject, jetstream: nats.jetstream }
         }
-        wire::publish::Broker::Amqp(amqp) => Broker::Amqp {
-            url: amqp.url,
-            exchange: amqp.exchange,
-            routing_key: amqp.routing_key,
-        },
+        wire::publish::Broker::Amqp(amqp) => {
+            Broker::Amqp { url: amqp.url, exchange: amqp.exchange, routing_key: amqp.routing_key }
+        }
         wire::publish::Broker::Kafka(kafka) => Broker::Kafka {
             brokers: kafka.brokers,
             topic: kafka.topic,
             key: kafka.key,
             tls: kafka.tls,
-            sasl: kafka
-                .sasl
-                .map(|sasl| Login { username: sasl.username, password: sasl.password }),
+            sasl: kafka.sasl.map(|sasl| Login { username: sasl.username, password: sasl.password }),
         },
     };
     let headers = publish.headers.into_iter().map(|h| (h.name, h.value)).collect();

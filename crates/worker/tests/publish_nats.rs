@@ -89,8 +89,7 @@ async fn r22_a_stream_confirms_once_and_the_message_says_for_which_run_it_is() {
         ("Idempotency-Key", attempt.idempotency_key.as_str()),
         ("Nats-Msg-Id", attempt.idempotency_key.as_str()),
     ] {
-        let values: Vec<String> =
-            message.headers.get_all(name).map(ToString::to_string).collect();
+        let values: Vec<String> = message.headers.get_all(name).map(ToString::to_string).collect();
         assert_eq!(values, [value], "{name}");
     }
     assert!(message.headers.get("bellwether-run-id").is_none());

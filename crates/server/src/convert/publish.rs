@@ -39,13 +39,7 @@ pub(super) fn publish(
         Some(raw) => (Bytes::from(stored_json("payload", raw)?.into_string().into_bytes()), true),
         None => request::body("publish.body", publish.body)?,
     };
-    Ok(record::PublishTarget {
-        broker: Some(broker),
-        headers,
-        body,
-        body_is_json,
-        body_is_payload,
-    })
+    Ok(record::PublishTarget { broker: Some(broker), headers, body, body_is_json, body_is_payload })
 }
 
 fn broker(
@@ -70,7 +64,8 @@ fn broker(
             return Err(invalid("missing_broker", "publish", detail));
         }
         _ => {
-            let detail = "a message goes to one broker; give only one of `nats`, `amqp` and `kafka`";
+            let detail =
+                "a message goes to one broker; give only one of `nats`, `amqp` and `kafka`";
             return Err(invalid("conflicting_brokers", "publish", detail));
         }
     };
@@ -123,11 +118,9 @@ fn kafka(kafka: KafkaTarget) -> Result<KafkaBroker, Problem> {
 /// As the worker gets it, whose own check looks at it: what is accepted can be executed.
 fn checked(broker: &Broker) -> worker::Broker {
     match broker.clone() {
-        Broker::Nats(nats) => worker::Broker::Nats {
-            url: nats.url,
-            subject: nats.subject,
-            jetstream: nats.jetstream,
-        },
+        Broker::Nats(nats) => {
+            worker::Broker::Nats { url: nats.url, subject: nats.subject, jetstream: nats.jetstream }
+        }
         Broker::Amqp(amqp) => worker::Broker::Amqp {
             url: amqp.url,
             exchange: amqp.exchange,

@@ -112,18 +112,14 @@ pub(super) fn headers(
         if Pieces::of_value(&name, &value).has_mask() {
             return Err(masked(field));
         }
-        check(&name, &value)
-            .map_err(|text| invalid("invalid_header", field, sentence(&text)))?;
+        check(&name, &value).map_err(|text| invalid("invalid_header", field, sentence(&text)))?;
         stored.push(Header { name, value });
     }
     Ok(stored)
 }
 
 /// The body as it is sent, and whether it is JSON: a text is sent without its quotes.
-pub(super) fn body(
-    field: &str,
-    body: Option<Box<RawValue>>,
-) -> Result<(Bytes, bool), Problem> {
+pub(super) fn body(field: &str, body: Option<Box<RawValue>>) -> Result<(Bytes, bool), Problem> {
     let Some(raw) = body else {
         return Ok((Bytes::new(), false));
     };

@@ -51,9 +51,7 @@ fn target_of(target: &StoredTarget) -> wire::assignment::Target {
             job_type: handler.job_type.clone(),
             payload: handler.payload.clone(),
         }),
-        StoredTarget::Publish(publish) => {
-            wire::assignment::Target::Publish(publish_of(publish))
-        }
+        StoredTarget::Publish(publish) => wire::assignment::Target::Publish(publish_of(publish)),
     }
 }
 

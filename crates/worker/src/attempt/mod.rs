@@ -14,10 +14,10 @@ use crate::rules::SuccessRules;
 
 pub use command::{CommandTarget, Program};
 pub use http::{Auth, HttpTarget};
-pub use publish::{Broker, Flaw, Login, PublishTarget};
 pub(crate) use http::{parse_header, parse_method, public_url};
-pub use publish::public_address;
 pub(crate) use publish::broker_url;
+pub use publish::public_address;
+pub use publish::{Broker, Flaw, Login, PublishTarget};
 
 /// One attempt of one run.
 #[derive(Clone, Debug)]

@@ -262,11 +262,7 @@ mod tests {
     }
 
     fn amqp(url: &str, exchange: &str, routing_key: &str) -> Broker {
-        Broker::Amqp {
-            url: url.into(),
-            exchange: exchange.into(),
-            routing_key: routing_key.into(),
-        }
+        Broker::Amqp { url: url.into(), exchange: exchange.into(), routing_key: routing_key.into() }
     }
 
     fn kafka(brokers: &[&str], topic: &str) -> Broker {

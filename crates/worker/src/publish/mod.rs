@@ -44,12 +44,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(crate) fn new(trust: Arc<Trust>) -> Connections {
-        Connections {
-            trust,
-            nats: Pool::default(),
-            amqp: Pool::default(),
-            kafka: Pool::default(),
-        }
+        Connections { trust, nats: Pool::default(), amqp: Pool::default(), kafka: Pool::default() }
     }
 }
 
@@ -227,8 +222,7 @@ async fn confirmed<T>(
     match timeout(CONFIRM_TIMEOUT, waiting).await {
         Ok(confirmed) => confirmed,
         Err(_) => {
-            let message =
-                format!("{place} did not confirm the message within {CONFIRM_TIMEOUT:?}");
+            let message = format!("{place} did not confirm the message within {CONFIRM_TIMEOUT:?}");
             Err(Refused::sent(ReasonCode::Unconfirmed, message))
         }
     }
@@ -246,11 +240,8 @@ mod tests {
 
     #[test]
     fn r55_words_of_a_library_lose_their_secrets() {
-        let nats = |url: &str| Broker::Nats {
-            url: url.into(),
-            subject: "a".into(),
-            jetstream: true,
-        };
+        let nats =
+            |url: &str| Broker::Nats { url: url.into(), subject: "a".into(), jetstream: true };
         for url in ["nats://ana:p%40ss@h", "nats://p%40ss@h"] {
             let said = without_secrets("login p@ss (p%40ss) refused", &nats(url));
             assert_eq!(said, "login *** (***) refused");

@@ -58,10 +58,8 @@ async fn open(url: &str, trust: &Arc<Trust>) -> Result<Client, Refused> {
         (user, Some(password)) => options.user_and_password(decoded(user), decoded(password)),
     };
     // A server may ask for TLS although the URL does not.
-    let tls = trust
-        .config_async()
-        .await
-        .map_err(|error| Refused::unsent(ReasonCode::Internal, error))?;
+    let tls =
+        trust.config_async().await.map_err(|error| Refused::unsent(ReasonCode::Internal, error))?;
     options = options.tls_client_config(tls);
     options.connect(place.as_str()).await.map_err(|error| not_connected(&place, &error))
 }

@@ -83,9 +83,8 @@ impl Drop for Broker {
 pub fn nats(password: Option<&str>) -> Broker {
     let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
     let config = dir.path().join("nats.conf");
-    let login = password.map(|password| {
-        format!("authorization {{ user: ana, password: \"{password}\" }}\n")
-    });
+    let login = password
+        .map(|password| format!("authorization {{ user: ana, password: \"{password}\" }}\n"));
     let text = format!(
         "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n{}",
         dir.path().join("jetstream").display(),
@@ -101,7 +100,8 @@ pub fn nats(password: Option<&str>) -> Broker {
 
 /// RabbitMQ, with its user `guest`. Brings its own name service, which would outlive it otherwise.
 pub fn rabbitmq() -> Broker {
-    let (dir, port, names, own) = (tempfile::tempdir().unwrap(), free_port(), free_port(), free_port());
+    let (dir, port, names, own) =
+        (tempfile::tempdir().unwrap(), free_port(), free_port(), free_port());
     let home = dir.path().to_owned();
     fs::write(home.join("plugins"), "").unwrap();
     Broker::start(dir, port, move || {

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 pub mod brokers;
+pub mod kafka;
 pub mod server;
 
 use std::fs;
