@@ -55,17 +55,25 @@ async fn found(client: &Client) -> Vec<usize> {
     all
 }
 
-/// Kills the server at random moments while it reads, and returns one that is left alone.
-async fn killed_often(dir: &Path, source: &str) -> Server {
+/// Kills the server at random moments while messages come in, and returns one that is left alone.
+async fn killed_often(dir: &Path, source: &str, publish: impl AsyncFn(usize)) -> Server {
     let flags = ["--no-worker", "--ingest", source];
     let mut random = u64::from(std::process::id()) | 1;
-    for _ in 0..KILLS {
+    for round in 0..KILLS {
         let mut server = Server::start_with(dir, &flags).await;
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        tokio::time::sleep(Duration::from_millis(random % 150)).await;
-        server.kill();
+        let killing = async {
+            tokio::time::sleep(Duration::from_millis(random % 100)).await;
+            server.kill();
+        };
+        let publishing = async {
+            for n in (0..MESSAGES).filter(|n| n % KILLS == round) {
+                publish(n).await;
+            }
+        };
+        tokio::join!(killing, publishing);
     }
     Server::start_with(dir, &flags).await
 }
@@ -95,12 +103,12 @@ async fn r22_killed_between_delivery_and_ack_a_stream_loses_and_doubles_nothing(
         ..Default::default()
     };
     let mut consumer = stream.create_consumer(consumer).await.unwrap();
-    for n in 0..MESSAGES {
+    let publish = async |n: usize| {
         context.publish("jobs.new", body(n).into()).await.unwrap().await.unwrap();
-    }
+    };
     let dir = tempfile::tempdir().unwrap();
     let source = format!("nats://ana:s3cr3t@{address}?stream=JOBS");
-    let server = killed_often(dir.path(), &source).await;
+    let server = killed_often(dir.path(), &source, publish).await;
     until("everything is acknowledged", async || {
         let info = consumer_info(&stream).await;
         (info.num_pending == 0 && info.num_ack_pending == 0).then_some(())
@@ -158,12 +166,10 @@ async fn r22_killed_between_delivery_and_ack_a_queue_loses_and_doubles_nothing()
             channel.basic_publish("".into(), "jobs".into(), options, body.as_bytes(), properties);
         sent.await.unwrap().await.unwrap();
     };
-    for n in 0..MESSAGES {
-        publish(Some(format!("m{n}")), &body(n)).await;
-    }
     let dir = tempfile::tempdir().unwrap();
     let source = format!("{url}?queue=jobs&namespace=default");
-    let server = killed_often(dir.path(), &source).await;
+    let message = async |n: usize| publish(Some(format!("m{n}")), &body(n)).await;
+    let server = killed_often(dir.path(), &source, message).await;
     until("every job is there", async || {
         (found(&server.client).await.len() >= expected().len()).then_some(())
     })

@@ -69,7 +69,7 @@ async fn serve(mut socket: TcpStream, port: u16, kept: Arc<Mutex<Vec<Record>>>) 
         let mut answer = number.to_be_bytes().to_vec();
         match (api, version) {
             (18, 3) => versions(&mut answer),
-            (3, 1) => metadata(&mut answer, port),
+            (3, 1) => metadata(&mut request, &mut answer, port),
             (0, 3) => produce(&mut request, &mut answer, &kept),
             other => panic!("unexpected request {other:?}"),
         }
@@ -103,15 +103,19 @@ fn int(answer: &mut Vec<u8>, number: i32) {
     answer.extend(number.to_be_bytes());
 }
 
-fn metadata(answer: &mut Vec<u8>, port: u16) {
+fn metadata(request: &mut Reader<'_>, answer: &mut Vec<u8>, port: u16) {
+    // None asks for all topics.
+    let count = request.i32();
+    let asked: Vec<String> = (0..count).filter_map(|_| request.text()).collect();
     int(answer, 1);
     int(answer, 7);
     text(answer, "127.0.0.1");
     int(answer, port.into());
     answer.extend((-1i16).to_be_bytes());
     int(answer, 7);
-    let topics = [("mail", 3), ("small", 1)];
-    int(answer, 2);
+    let wanted = |name: &str| count < 0 || asked.iter().any(|asked| asked == name);
+    let topics = [("mail", 3), ("small", 1)].into_iter().filter(|(name, _)| wanted(name));
+    int(answer, i32::try_from(topics.clone().count()).unwrap());
     for (name, partitions) in topics {
         answer.extend(0i16.to_be_bytes());
         text(answer, name);
