@@ -9,7 +9,7 @@ use bellwether_worker::{
     Attempt, Broker, Control, Executor, Finished, LiveOutput, Outcome, PublishTarget, ReasonCode,
     Target,
 };
-use common::{OUTPUT_LIMIT, attempt, brokers, executor};
+use common::{Certificate, OUTPUT_LIMIT, attempt, brokers, executor};
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties};
@@ -48,7 +48,15 @@ async fn channel(url: &str) -> (Connection, Channel) {
 
 #[tokio::test]
 async fn r22_rabbitmq_confirms_what_a_queue_has() {
-    let mut broker = brokers::rabbitmq();
+    let log = common::Log::capture();
+    let (certificate, secure) = (Certificate::new(), brokers::free_port());
+    let mut broker = brokers::rabbitmq_with(&format!(
+        "listeners.ssl.1 = 127.0.0.1:{secure}\nssl_options.cacertfile = {}\n\
+         ssl_options.certfile = {}\nssl_options.keyfile = {}\nssl_options.verify = verify_none\n",
+        certificate.path("ca.pem"),
+        certificate.path("cert.pem"),
+        certificate.path("key.pem"),
+    ));
     let url = format!("amqp://guest:guest@127.0.0.1:{}", broker.port);
     let executor = executor();
     {
@@ -60,6 +68,7 @@ async fn r22_rabbitmq_confirms_what_a_queue_has() {
     unroutable_is_a_failure(&executor, &url).await;
     a_missing_exchange_spoils_no_other(&executor, &url).await;
     a_wrong_password_is_not_shown(&executor, &url).await;
+    it_is_trusted_by_its_certificate(&executor, &certificate, secure).await;
 
     broker.kill();
     let finished = run(&executor, attempt_of(&url, "", "emails")).await;
@@ -71,6 +80,22 @@ async fn r22_rabbitmq_confirms_what_a_queue_has() {
         run(&executor, attempt_of(&url, "", "emails")).await.succeeded().then_some(())
     })
     .await;
+    let log = log.text();
+    assert!(log.contains("lapin"), "also that of libraries");
+    assert!(!log.contains("s3cr3t"), "{:?}", log.lines().find(|line| line.contains("s3cr3t")));
+}
+
+async fn it_is_trusted_by_its_certificate(
+    executor: &Executor,
+    certificate: &Certificate,
+    port: u16,
+) {
+    let attempt = || attempt_of(&format!("amqps://guest:guest@localhost:{port}"), "", "emails");
+    let finished = run(&certificate.trusting(), attempt()).await;
+    assert!(finished.succeeded(), "{:?}", finished.outcome);
+    let finished = run(executor, attempt()).await;
+    let (code, text) = failure(&finished);
+    assert!(matches!(code, ReasonCode::TlsError | ReasonCode::ConnectError), "{code:?} {text}");
 }
 
 async fn confirmed_with_headers(executor: &Executor, url: &str, channel: &Channel) {

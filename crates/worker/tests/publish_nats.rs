@@ -9,7 +9,7 @@ use bellwether_worker::{
     Attempt, Broker, Control, Executor, Finished, LiveOutput, Outcome, PublishTarget, ReasonCode,
     Target,
 };
-use common::{OUTPUT_LIMIT, attempt, brokers, executor};
+use common::{Certificate, OUTPUT_LIMIT, attempt, brokers, executor};
 use futures::StreamExt;
 
 fn target(url: &str, subject: &str, jetstream: bool) -> PublishTarget {
@@ -131,6 +131,22 @@ async fn r22_a_broken_connection_is_made_again() {
     broker.restart();
     let finished = publish().await;
     assert!(finished.succeeded(), "{:?}", finished.outcome);
+}
+
+#[tokio::test]
+async fn r55_nats_is_trusted_by_its_certificate() {
+    let certificate = Certificate::new();
+    let broker = brokers::nats_with(&format!(
+        "tls {{ cert_file: \"{}\", key_file: \"{}\" }}\n",
+        certificate.path("cert.pem"),
+        certificate.path("key.pem")
+    ));
+    let url = format!("tls://localhost:{}", broker.port);
+    let finished = run(&certificate.trusting(), attempt_of(&url, "news", false)).await;
+    assert!(finished.succeeded(), "{:?}", finished.outcome);
+    let finished = run(&executor(), attempt_of(&url, "news", false)).await;
+    let (code, text) = failure(&finished);
+    assert!(matches!(code, ReasonCode::TlsError | ReasonCode::ConnectError), "{code:?} {text}");
 }
 
 #[tokio::test]

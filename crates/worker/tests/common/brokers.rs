@@ -81,14 +81,18 @@ impl Drop for Broker {
 
 /// NATS with JetStream, and with a password if one is given.
 pub fn nats(password: Option<&str>) -> Broker {
-    let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
-    let config = dir.path().join("nats.conf");
     let login = password
         .map(|password| format!("authorization {{ user: ana, password: \"{password}\" }}\n"));
+    nats_with(&login.unwrap_or_default())
+}
+
+/// NATS with JetStream and further settings.
+pub fn nats_with(settings: &str) -> Broker {
+    let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
+    let config = dir.path().join("nats.conf");
     let text = format!(
-        "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n{}",
+        "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n{settings}",
         dir.path().join("jetstream").display(),
-        login.unwrap_or_default()
     );
     fs::write(&config, text).unwrap();
     Broker::start(dir, port, move || {
@@ -100,10 +104,16 @@ pub fn nats(password: Option<&str>) -> Broker {
 
 /// RabbitMQ, with its user `guest`. Brings its own name service, which would outlive it otherwise.
 pub fn rabbitmq() -> Broker {
+    rabbitmq_with("")
+}
+
+/// The same with further settings.
+pub fn rabbitmq_with(settings: &str) -> Broker {
     let (dir, port, names, own) =
         (tempfile::tempdir().unwrap(), free_port(), free_port(), free_port());
     let home = dir.path().to_owned();
     fs::write(home.join("plugins"), "").unwrap();
+    fs::write(home.join("rabbitmq.conf"), settings).unwrap();
     Broker::start(dir, port, move || {
         let mut epmd = Command::new("epmd");
         epmd.args(["-port", &names.to_string(), "-address", "127.0.0.1"]);
@@ -123,7 +133,7 @@ pub fn rabbitmq() -> Broker {
             .env("RABBITMQ_LOGS", "-")
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", home.join("plugins"))
             .env("RABBITMQ_CONF_ENV_FILE", home.join("none"))
-            .env("RABBITMQ_CONFIG_FILE", home.join("none"));
+            .env("RABBITMQ_CONFIG_FILE", home.join("rabbitmq.conf"));
         vec![epmd, rabbit]
     })
 }
