@@ -75,7 +75,7 @@ async fn r22_a_broker_that_is_down_is_tried_again_and_secrets_stay_secret() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r55_a_secret_is_not_sent_to_another_broker() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start_with(dir.path(), &["--no-worker"]).await;
+    let server = Server::start(dir.path()).await;
     let client = &server.client;
     let spec = json!({
         "key": "mail", "schedule": "in 1h",

@@ -43,7 +43,7 @@ impl Intake {
 
     /// Creates the jobs in these messages. When it returns, what was taken is durable.
     pub(super) async fn take(&self, messages: Vec<Message>) -> Vec<Verdict> {
-        let caller = self.caller.clone();
+        let (caller, count) = (self.caller.clone(), messages.len());
         let read = tokio::task::spawn_blocking(move || {
             let now = clock::now();
             let check = |spec| check(spec, &caller, now);
@@ -52,7 +52,10 @@ impl Intake {
                 .map(|message| read(message).into_iter().map(|spec| spec.and_then(check)).collect())
                 .collect::<Vec<Vec<Item>>>()
         });
-        let Ok(read) = read.await else { return Vec::new() };
+        let Ok(read) = read.await else {
+            tracing::error!("reading messages has failed; they go back to the broker");
+            return (0..count).map(|_| Verdict::Later).collect();
+        };
         let counts: Vec<usize> = read.iter().map(Vec::len).collect();
         let items: Vec<Item> = read.into_iter().flatten().collect();
         let answer = create_all(&self.node, &self.caller, items).await;

@@ -87,6 +87,10 @@ async fn open(reading: &Reading<'_>, trust: &Arc<Trust>) -> Result<(Client, Pull
     let consumer = stream.get_or_create_consumer(reading.consumer, config).await;
     let consumer =
         consumer.map_err(|error| format!("the consumer {}: {error}", reading.consumer))?;
+    if consumer.cached_info().config.ack_policy != AckPolicy::Explicit {
+        let name = reading.consumer;
+        return Err(format!("the consumer {name} must want each message acknowledged (explicit)"));
+    }
     Ok((client, consumer))
 }
 

@@ -45,7 +45,7 @@ impl Live for Link {
 /// # Errors
 /// A sentence that says why not, without credentials.
 pub async fn connect(url: &str, trust: &Trust) -> Result<Connection, String> {
-    open(url, trust).await.map_err(|refused| refused.message)
+    in_time(&public_address(url), open(url, trust)).await.map_err(|refused| refused.message)
 }
 
 async fn open(url: &str, trust: &Trust) -> Result<Connection, Refused> {

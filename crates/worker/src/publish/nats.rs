@@ -35,10 +35,7 @@ impl Live for Client {
 /// # Errors
 /// A sentence that says why not, without credentials.
 pub async fn connect(url: &str, trust: &Arc<Trust>) -> Result<Client, String> {
-    match open(url, trust).await {
-        Ok(client) => Ok(client),
-        Err(refused) => Err(refused.message),
-    }
+    in_time(&public_address(url), open(url, trust)).await.map_err(|refused| refused.message)
 }
 
 async fn open(url: &str, trust: &Arc<Trust>) -> Result<Client, Refused> {
