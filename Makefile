@@ -19,7 +19,8 @@ run: tools
 	$(CARGO) build --release --locked --package bellwether
 	./target/release/bellwether server --listen $(LISTEN) --data-dir $(DATA_DIR)
 
-test: tools
+test:
+	@scripts/tools.sh test
 	scripts/test.sh
 
 check: tools

@@ -20,3 +20,9 @@ if ! command -v cargo >/dev/null 2>&1; then
 fi
 need cc gcc
 need python3 python3
+# The brokers that tests publish to and read from. They are not started by their packages.
+if [ "${1:-}" = test ]; then
+    export RUNLEVEL=1
+    need nats-server nats-server
+    need rabbitmq-server rabbitmq-server
+fi

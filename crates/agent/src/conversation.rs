@@ -263,7 +263,7 @@ impl<'a> Conversation<'a> {
         let identity = &self.session.options.identity;
         let able = match &assignment.target {
             Some(assignment::Target::Command(_)) => identity.commands,
-            Some(assignment::Target::Http(_)) => identity.http,
+            Some(assignment::Target::Http(_) | assignment::Target::Publish(_)) => identity.http,
             Some(assignment::Target::Handler(handler)) => {
                 identity.job_types.contains(&handler.job_type)
             }

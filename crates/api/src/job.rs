@@ -9,12 +9,12 @@ use utoipa::ToSchema;
 
 use crate::flexible::{CommandShape, MisfireShape, OverlapShape, ScheduleShape};
 use crate::{
-    Delivery, HttpTarget, Instant, Misfire, OnFailure, Overlap, Problem, Retention, Retry,
-    Schedule, Span, Success, TextOr, TextOrList,
+    Delivery, HttpTarget, Instant, Misfire, OnFailure, Overlap, Problem, PublishTarget, Retention,
+    Retry, Schedule, Span, Success, TextOr, TextOrList,
 };
 
-/// A job as a caller describes it: when (`schedule`), what (one of `command`, `http`, `job_type`)
-/// and how (the rest).
+/// A job as a caller describes it: when (`schedule`), what (one of `command`, `http`, `publish`,
+/// `job_type`) and how (the rest).
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
@@ -78,11 +78,14 @@ pub struct JobSpec {
     /// A request to make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpTarget>,
+    /// A message to hand to a broker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publish: Option<PublishTarget>,
     /// The name of a handler that a worker has registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "email_send", max_length = 128)]
     pub job_type: Option<String>,
-    /// JSON for the handler, up to 200 KB.
+    /// JSON for the handler or the broker, up to 200 KB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub payload: Option<Box<RawValue>>,

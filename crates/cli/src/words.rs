@@ -24,7 +24,7 @@ pub fn of_problem(problem: &Problem) -> String {
         }
         "missing_target" => {
             let said = "the job does nothing; give a command after --, --http URL or --type NAME, \
-                        or in a file `command`, `http` or `job_type`";
+                        or in a file `command`, `http`, `publish` or `job_type`";
             return told(problem, said.to_owned());
         }
         "key_exists" => "replace that job with --replace, or choose another --key",

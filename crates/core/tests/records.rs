@@ -9,10 +9,11 @@
 use std::path::PathBuf;
 
 use bellwether_core::record::{
-    self, AttemptResult, BasicAuth, Cause, CommandTarget, Definition, Event, EventKind, Filed,
-    GroupRow, HandlerTarget, Header, HttpTarget, JobRow, JobState, KeyRow, LastRun, Mark, Misfire,
-    OneOff, OutputChunk, Overlap, Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus,
-    Schedule, ShardRow, StoreRow, Success, Target, Tick, TokenRow,
+    self, AmqpBroker, AttemptResult, BasicAuth, Broker, Cause, CommandTarget, Definition, Event,
+    EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, JobRow, JobState, KafkaBroker,
+    KeyRow, LastRun, Mark, Misfire, NatsBroker, OneOff, OutputChunk, Overlap, PublishTarget,
+    Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus, Schedule, ShardRow, StoreRow,
+    Success, Target, Tick, TokenRow,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -122,6 +123,39 @@ fn definitions_of_version_1_are_readable() {
     );
     let handler = HandlerTarget { job_type: "mail".into(), payload: Bytes::from_static(b"1") };
     check("definition-handler", &definition(Target::Handler(handler)));
+}
+
+#[test]
+fn published_definitions_of_version_1_are_readable() {
+    let publish = |broker| {
+        definition(Target::Publish(PublishTarget {
+            broker: Some(broker),
+            headers: vec![Header { name: "a".into(), value: "b".into() }],
+            body: Bytes::from_static(b"{}"),
+            body_is_json: true,
+            body_is_payload: true,
+        }))
+    };
+    let nats = NatsBroker {
+        url: "nats://u:p@localhost".into(),
+        subject: "jobs.mail".into(),
+        jetstream: true,
+    };
+    check("definition-publish-nats", &publish(Broker::Nats(nats)));
+    let amqp = AmqpBroker {
+        url: "amqp://u:p@localhost/v".into(),
+        exchange: "e".into(),
+        routing_key: "q".into(),
+    };
+    check("definition-publish-amqp", &publish(Broker::Amqp(amqp)));
+    let kafka = KafkaBroker {
+        brokers: vec!["a:9092".into(), "b:9092".into()],
+        topic: "t".into(),
+        key: "k".into(),
+        tls: true,
+        sasl: Some(BasicAuth { username: "u".into(), password: "p".into() }),
+    };
+    check("definition-publish-kafka", &publish(Broker::Kafka(kafka)));
 }
 
 fn run() -> Run {

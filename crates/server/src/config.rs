@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use bellwether_core::settings::Settings;
 
+use crate::ingest::Source;
+
 /// Settings that cannot be used: what is wrong, and what to do. Whoever started the server can tell
 /// this from what fails on a machine, such as an address that is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +53,10 @@ pub struct Config {
     pub worker_lease: Duration,
     /// Bytes of output kept per attempt, half from the start and half from the end.
     pub output_limit: usize,
-    /// An additional file of certificate authorities (PEM) for `http` targets.
+    /// An additional file of certificate authorities (PEM) for `http` and `publish` targets.
     pub http_ca_file: Option<PathBuf>,
+    /// Where jobs are read from, besides the API.
+    pub ingest: Vec<Source>,
     /// How long a stop waits for running work before it is interrupted.
     pub shutdown_grace: Duration,
     /// Memory for the store's block cache, in bytes.
@@ -88,6 +92,7 @@ impl Default for Config {
             worker_lease: Duration::from_secs(30),
             output_limit: 1024 * 1024,
             http_ca_file: None,
+            ingest: Vec::new(),
             shutdown_grace: Duration::from_secs(30),
             cache_bytes: 256 * 1024 * 1024,
             rules: Settings::default(),

@@ -1,7 +1,7 @@
 //! The server: shards over a store, the HTTP API, dispatch and the built-in worker.
 //!
 //! ```text
-//!   http ──ask──► shard (thread) ──commit──► engine          one store, one sync for all shards
+//!   http, ingest ──ask──► shard (thread) ──commit──► engine          one store, one sync for all shards
 //!     │ read          │ reserve, hand over
 //!     ▼               ▼
 //!   view          Dispatch ──► LocalWorker ──report──► shard
@@ -20,6 +20,7 @@ mod clock;
 mod config;
 pub mod convert;
 mod http;
+mod ingest;
 mod metrics;
 mod node;
 mod shard;
@@ -28,4 +29,5 @@ mod work;
 
 pub use config::{Config, InvalidConfig, TlsFiles};
 pub use http::openapi;
+pub use ingest::Source;
 pub use start::{RunningServer, start};

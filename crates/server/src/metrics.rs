@@ -28,6 +28,8 @@ pub struct Metrics {
     commits: Histogram,
     /// The longest lag and the number of launches, by second of the minute.
     by_second: [(AtomicU64, AtomicU64); 60],
+    /// Messages with jobs: taken, refused, to come again.
+    ingested: [AtomicU64; 3],
 }
 
 impl Default for Metrics {
@@ -36,6 +38,7 @@ impl Default for Metrics {
             lag: Histogram::new(LAG_BUCKETS),
             commits: Histogram::new(COMMIT_BUCKETS),
             by_second: std::array::from_fn(|_| Default::default()),
+            ingested: Default::default(),
         }
     }
 }
@@ -59,6 +62,15 @@ impl Metrics {
         }
     }
 
+    /// Messages with jobs have been judged: 0 for taken, 1 for refused, 2 for to come again.
+    pub fn ingested(&self, verdicts: &[usize]) {
+        for verdict in verdicts {
+            if let Some(count) = self.ingested.get(*verdict) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Everything in the text format of Prometheus.
     #[must_use]
     pub fn text(&self, shards: &[ShardHandle], engine: &EngineStats) -> String {
@@ -76,6 +88,7 @@ impl Metrics {
             self.commits.clone(),
         );
         self.seconds(&mut registry);
+        self.ingest(&mut registry);
         tallies(&mut registry, shards);
         shard_gauges(&mut registry, shards);
         engine_gauges(&mut registry, engine);
@@ -83,6 +96,17 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &registry);
         text
+    }
+
+    fn ingest(&self, registry: &mut Registry) {
+        let help = [
+            ("ingest_messages_taken", "Messages from brokers whose jobs are stored"),
+            ("ingest_messages_refused", "Messages from brokers that can never be accepted"),
+            ("ingest_messages_returned", "Messages from brokers that could not be stored yet"),
+        ];
+        for ((name, help), count) in help.into_iter().zip(&self.ingested) {
+            registry.register(name, help, ConstCounter::new(count.load(Ordering::Relaxed)));
+        }
     }
 
     fn seconds(&self, registry: &mut Registry) {

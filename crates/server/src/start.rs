@@ -19,6 +19,7 @@ use bellwether_worker::{Executor, ExecutorOptions, Orphan, kill_orphans};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::access::{self, Tokens};
 use crate::config::{Config, InvalidConfig};
@@ -26,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits};
 use crate::shard::{self, ShardHandle, ShardParts};
 use crate::work::{Dispatch, LeaseSettings, LocalOptions, LocalWorker, Remotes, built_in_name};
-use crate::{clock, http};
+use crate::{clock, http, ingest};
 
 /// Shards of a new store, unless it is told otherwise.
 const SHARDS: u16 = 16;
@@ -43,6 +44,7 @@ pub struct RunningServer {
     failed: mpsc::UnboundedReceiver<(Shard, StoreError)>,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
+    ingesting: TaskTracker,
     address: SocketAddr,
     admin_token: Option<String>,
 }
@@ -124,7 +126,18 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let admin_token = first_admin_token(&node).await?;
     let stop = CancellationToken::new();
     let serving = tokio::spawn(http::serve(node.clone(), listener, tls, stop.clone()));
-    Ok(RunningServer { node, dispatch, threads, failed, stop, serving, address, admin_token })
+    let ingesting = ingest::start(&node, &stop)?;
+    Ok(RunningServer {
+        node,
+        dispatch,
+        threads,
+        failed,
+        stop,
+        serving,
+        ingesting,
+        address,
+        admin_token,
+    })
 }
 
 /// Beyond loopback a server wants TLS and tokens, or to be told that it does not.
@@ -345,6 +358,7 @@ impl RunningServer {
             worker.drain(self.node.config.shutdown_grace).await;
         }
         let _ = self.serving.await;
+        self.ingesting.wait().await;
         for shard in &self.node.shards {
             shard.stop();
         }

@@ -12,8 +12,9 @@ use crate::attempt::{Attempt, Target};
 use crate::control::{Control, StopReason};
 use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
 use crate::output::LiveOutput;
+use crate::tls::Trust;
 use crate::tree::Scanner;
-use crate::{command, http, os};
+use crate::{command, http, os, publish};
 
 /// The most pipes that are kept open for background processes commands have left behind.
 const LEFTOVER_PIPES_MAX: usize = 256;
@@ -28,7 +29,7 @@ pub struct ExecutorOptions {
     pub extra_ca_file: Option<PathBuf>,
     /// Whether HTTP targets go through the proxies named by `HTTP_PROXY` and its like.
     pub proxy_from_env: bool,
-    /// How long an HTTP attempt may take if the attempt does not say.
+    /// How long a request or a message for a broker may take if the attempt does not say.
     pub http_timeout: Duration,
 }
 
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) scanner: Scanner,
     pub(crate) leftover_pipes: Arc<Semaphore>,
     pub(crate) http: http::Clients,
+    pub(crate) publish: publish::Connections,
 }
 
 /// Executes attempts. Clones share connections and settings.
@@ -80,9 +82,16 @@ impl Executor {
         if let Err(error) = os::seal_descriptors() {
             tracing::warn!(%error, "descriptors from the parent process may reach commands");
         }
-        let http = http::Clients::new(&options)?;
+        let trust = Arc::new(Trust::new(options.extra_ca_file.as_deref())?);
+        let http = http::Clients::new(trust.clone(), options.proxy_from_env);
         let leftover_pipes = Arc::new(Semaphore::new(LEFTOVER_PIPES_MAX));
-        let shared = Shared { options, scanner: Scanner::default(), leftover_pipes, http };
+        let shared = Shared {
+            options,
+            scanner: Scanner::default(),
+            leftover_pipes,
+            http,
+            publish: publish::Connections::new(trust),
+        };
         Ok(Executor { shared: Arc::new(shared) })
     }
 
@@ -164,6 +173,9 @@ impl Executor {
             }
             Target::Http(target) => {
                 http::run(&self.shared, attempt, target, judge, requests, output).await
+            }
+            Target::Publish(target) => {
+                publish::run(&self.shared, attempt, target, requests, output).await
             }
         }
     }

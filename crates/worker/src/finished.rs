@@ -149,6 +149,12 @@ reason_codes! {
     HttpProtocol = "http_protocol",
     /// Too many redirects, or one that cannot be followed.
     RedirectError = "redirect_error",
+    /// The broker has taken the message and has nowhere to put it.
+    Unroutable = "unroutable",
+    /// The broker refused the message, or the login.
+    BrokerRefused = "broker_refused",
+    /// The connection to the broker broke, or no confirmation came.
+    Unconfirmed = "unconfirmed",
     /// The attempt took longer than its timeout.
     Timeout = "timeout",
     /// The attempt was stopped on request.

@@ -1,4 +1,5 @@
-//! Executes attempts: runs a command or makes an HTTP request, watches it, and says how it ended.
+//! Executes attempts: runs a command, makes an HTTP request or hands a message to a broker, watches
+//! it, and says how it ended.
 //!
 //! This crate knows nothing of shards, stores, schedules or the server's API. It is handed one
 //! [`Attempt`], performs it exactly once, and returns one [`Finished`]. Whether there is to be
@@ -18,9 +19,9 @@
 //!   reported, or the report says which processes could not be ended;
 //! - credentials appear in no log, no error and no `Debug` text.
 //!
-//! Where to start reading: [`Executor`], then `command` and `http` for the two kinds of target,
-//! [`LiveOutput`] for output, and `tree` for how a process tree is found and ended. [`host`] runs
-//! attempts on a machine of their own, for a server elsewhere.
+//! Where to start reading: [`Executor`], then `command`, `http` and `publish` for the kinds of
+//! target, [`LiveOutput`] for output, and `tree` for how a process tree is found and ended. [`host`]
+//! runs attempts on a machine of their own, for a server elsewhere.
 
 mod attempt;
 mod command;
@@ -32,15 +33,20 @@ mod http;
 mod orphans;
 mod os;
 mod output;
+pub mod publish;
 mod rules;
+mod tls;
 mod tree;
 mod user;
 pub mod wire;
 
-pub use attempt::{Attempt, Auth, CommandTarget, HttpTarget, Program, Target};
+pub use attempt::{
+    Attempt, Auth, Broker, CommandTarget, Flaw, HttpTarget, Login, Program, PublishTarget, Target,
+};
 pub use control::{Control, Stop, StopReason};
 pub use executor::{Executor, ExecutorError, ExecutorOptions};
 pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
 pub use orphans::{Orphan, kill_orphans};
 pub use output::{Captured, Chunk, Event, Follower, LiveOutput, Stream};
 pub use rules::{JsonRule, SuccessRules};
+pub use tls::Trust;

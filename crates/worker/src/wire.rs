@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bellwether_protocol::v1 as wire;
 
-use crate::attempt::{Attempt, Auth, CommandTarget, HttpTarget, Program, Target};
+use crate::attempt::{
+    Attempt, Auth, Broker, CommandTarget, HttpTarget, Login, Program, PublishTarget, Target,
+};
 use crate::control::StopReason;
 use crate::finished::{Finished, Outcome};
 use crate::output::{Captured, Chunk, Stream};
@@ -16,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const DETAIL_MAX: usize = 1_000;
 
 /// The attempt as the executor wants it, for runs of the store `instance`; `None` if it is for a
-/// handler and not for an executor.
+/// handler and not for an executor, or for a kind of target that this version does not know.
 #[must_use]
 pub fn attempt_of(assignment: wire::Assignment, instance: &str) -> Option<Attempt> {
     let mut grace = GRACE;
@@ -28,6 +30,7 @@ pub fn attempt_of(assignment: wire::Assignment, instance: &str) -> Option<Attemp
             Target::Command(command_of(command))
         }
         wire::assignment::Target::Http(http) => Target::Http(http_of(http)),
+        wire::assignment::Target::Publish(publish) => Target::Publish(publish_of(publish)?),
         wire::assignment::Target::Handler(_) => return None,
     };
     Some(Attempt {
@@ -75,6 +78,26 @@ fn http_of(http: wire::Http) -> HttpTarget {
         target.connect_timeout = Duration::from_millis(http.connect_timeout_ms);
     }
     target
+}
+
+fn publish_of(publish: wire::Publish) -> Option<PublishTarget> {
+    let broker = match publish.broker? {
+        wire::publish::Broker::Nats(nats) => {
+            Broker::Nats { url: nats.url, subject: nats.subject, jetstream: nats.jetstream }
+        }
+        wire::publish::Broker::Amqp(amqp) => {
+            Broker::Amqp { url: amqp.url, exchange: amqp.exchange, routing_key: amqp.routing_key }
+        }
+        wire::publish::Broker::Kafka(kafka) => Broker::Kafka {
+            brokers: kafka.brokers,
+            topic: kafka.topic,
+            key: kafka.key,
+            tls: kafka.tls,
+            sasl: kafka.sasl.map(|sasl| Login { username: sasl.username, password: sasl.password }),
+        },
+    };
+    let headers = publish.headers.into_iter().map(|h| (h.name, h.value)).collect();
+    Some(PublishTarget { broker, headers, body: publish.body })
 }
 
 fn rules_of(success: wire::Success) -> SuccessRules {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_core::settings::Settings;
-use bellwether_server::{Config, TlsFiles};
+use bellwether_server::{Config, Source, TlsFiles};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
@@ -139,6 +139,7 @@ pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> 
         },
         ..defaults.clone()
     };
+    config.ingest = ingest(&mut layers)?;
     let tls_cert = {
         let p = pick!(layers, tls_cert);
         layers.maybe(p)
@@ -178,6 +179,24 @@ pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> 
 
 fn lasting(duration: Duration) -> Lasting {
     Lasting(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Sources are shown without their passwords.
+fn ingest(layers: &mut Layers<'_>) -> Result<Vec<Source>> {
+    let (name, value, origin) = pick!(layers, ingest);
+    let sources: Vec<Source> = value
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+        .map(|(at, text)| {
+            text.0
+                .parse()
+                .map_err(|why: String| usage(format!("--ingest, number {}: {why}", at + 1)))
+        })
+        .collect::<Result<_>>()?;
+    let shown: Vec<String> = sources.iter().map(Source::shown).collect();
+    layers.lines.push(Line { name, value: Some(shown.toml()), origin });
+    Ok(sources)
 }
 
 fn fill_worker(config: &mut Config, layers: &mut Layers<'_>, defaults: &Config) -> Result<()> {

@@ -1,7 +1,10 @@
 //! All settings, as flags, environment variables and keys of the file.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -17,6 +20,25 @@ pub enum LogFormat {
     Text,
     /// For programs: one object per line.
     Json,
+}
+
+/// A text with a password in it, perhaps.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Private(pub String);
+
+impl fmt::Debug for Private {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl FromStr for Private {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Private, Infallible> {
+        Ok(Private(text.to_owned()))
+    }
 }
 
 /// What can be set, and is if it is there.
@@ -43,6 +65,18 @@ pub struct Values {
         help_heading = "Server"
     )]
     pub shutdown_grace: Option<Lasting>,
+
+    /// A broker to read jobs from, such as nats://HOST?stream=NAME or amqp://HOST/VHOST?queue=NAME;
+    /// repeatable
+    #[arg(
+        long,
+        env = "BELLWETHER_INGEST",
+        value_name = "URL",
+        value_delimiter = ',',
+        hide_env_values = true,
+        help_heading = "Server"
+    )]
+    pub ingest: Option<Vec<Private>>,
 
     /// Certificate chain (PEM) for TLS
     #[arg(long, env = "BELLWETHER_TLS_CERT", value_name = "FILE", help_heading = "Access")]
@@ -85,7 +119,7 @@ pub struct Values {
         help_heading = "Built-in worker"
     )]
     pub worker_slots: Option<usize>,
-    /// Requests it makes at once [default: 256]
+    /// Requests it makes and messages it publishes at once [default: 256]
     #[arg(
         long,
         env = "BELLWETHER_WORKER_HTTP_SLOTS",
@@ -101,7 +135,7 @@ pub struct Values {
         help_heading = "Built-in worker"
     )]
     pub output_limit: Option<Size>,
-    /// Certificate authorities (PEM) for requests, besides the system's
+    /// Certificate authorities (PEM) for requests and brokers, besides the system's
     #[arg(
         long,
         env = "BELLWETHER_HTTP_CA_FILE",

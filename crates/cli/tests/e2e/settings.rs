@@ -54,6 +54,7 @@ fn every_setting_can_come_from_the_environment() {
         ("BELLWETHER_SHARDS", "3"),
         ("BELLWETHER_CACHE_SIZE", "64M"),
         ("BELLWETHER_SHUTDOWN_GRACE", "1s"),
+        ("BELLWETHER_INGEST", "nats://h?stream=s&consumer=c,amqp://h/v?queue=q"),
         ("BELLWETHER_TLS_CERT", "c"),
         ("BELLWETHER_TLS_KEY", "k"),
         ("BELLWETHER_INSECURE", "1"),
@@ -109,10 +110,21 @@ fn settings_that_make_no_sense_are_refused() {
         (["--worker-slots", "0"], "--no-worker"),
         (["--worker-http-slots", "0"], "--no-worker"),
         (["--shards", "0"], "at least 1"),
+        (["--ingest", "nats://h"], "'stream' is missing"),
     ] {
         let error = print(directory.path(), &flags, &[]).fails(2);
         assert!(error.contains(part), "{part} in {error}");
     }
+}
+
+#[test]
+fn r55_passwords_of_brokers_are_not_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--ingest", "nats://ana:s3cr3t@h?stream=s"];
+    let text = print(directory.path(), &flags, &[]).ok();
+    assert!(text.contains("nats://********@h?stream=s") && !text.contains("s3cr3t"), "{text}");
+    let error = print(directory.path(), &["--ingest", "nats://ana:s3cr3t@h"], &[]).fails(2);
+    assert!(!error.contains("s3cr3t"), "{error}");
 }
 
 #[test]

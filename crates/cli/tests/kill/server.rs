@@ -20,6 +20,11 @@ const READY_MAX: Duration = Duration::from_secs(120);
 impl Server {
     /// Starts a server on the directory's data and waits until it is ready.
     pub async fn start(dir: &Path) -> Server {
+        Server::start_with(dir, &[]).await
+    }
+
+    /// The same with further flags.
+    pub async fn start_with(dir: &Path, flags: &[&str]) -> Server {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
         let log =
@@ -27,6 +32,7 @@ impl Server {
         let mut process = Command::new(env!("CARGO_BIN_EXE_bellwether"))
             .args(["server", "--listen", &address, "--worker-slots", "16", "--data-dir"])
             .arg(dir.join("data"))
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

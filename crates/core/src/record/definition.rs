@@ -30,7 +30,7 @@ pub struct Definition {
     #[prost(message, optional, tag = "7")]
     pub schedule: Option<Schedule>,
     /// What it does.
-    #[prost(oneof = "Target", tags = "8, 9, 10")]
+    #[prost(oneof = "Target", tags = "8, 9, 10, 26")]
     pub target: Option<Target>,
     /// The queue whose workers run it; empty is `default`.
     #[prost(string, tag = "11")]
@@ -154,6 +154,9 @@ pub enum Target {
     /// Calls a handler that a worker has registered.
     #[prost(message, tag = "10")]
     Handler(HandlerTarget),
+    /// Hands a message to a broker.
+    #[prost(message, tag = "26")]
+    Publish(PublishTarget),
 }
 
 /// A command.
@@ -248,6 +251,88 @@ pub struct HandlerTarget {
     /// JSON for it, as the caller wrote it.
     #[prost(bytes = "bytes", tag = "2")]
     pub payload: Bytes,
+}
+
+/// A message for a broker.
+#[derive(Clone, PartialEq, Message)]
+pub struct PublishTarget {
+    /// Which broker, and where in it.
+    #[prost(oneof = "Broker", tags = "1, 2, 3")]
+    pub broker: Option<Broker>,
+    /// Headers in order.
+    #[prost(message, repeated, tag = "4")]
+    pub headers: Vec<Header>,
+    /// The body as it is sent.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub body: Bytes,
+    /// Whether the body was given as JSON rather than text.
+    #[prost(bool, tag = "6")]
+    pub body_is_json: bool,
+    /// Whether the body was given as the job's payload.
+    #[prost(bool, tag = "7")]
+    pub body_is_payload: bool,
+}
+
+/// The kinds of brokers.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum Broker {
+    /// NATS.
+    #[prost(message, tag = "1")]
+    Nats(NatsBroker),
+    /// RabbitMQ and others that speak AMQP 0.9.1.
+    #[prost(message, tag = "2")]
+    Amqp(AmqpBroker),
+    /// Kafka.
+    #[prost(message, tag = "3")]
+    Kafka(KafkaBroker),
+}
+
+/// A subject of NATS.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct NatsBroker {
+    /// The server, with credentials if it wants some.
+    #[prost(string, tag = "1")]
+    pub url: String,
+    /// The subject.
+    #[prost(string, tag = "2")]
+    pub subject: String,
+    /// Whether a stream has to confirm the message.
+    #[prost(bool, tag = "3")]
+    pub jetstream: bool,
+}
+
+/// An exchange of an AMQP broker.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct AmqpBroker {
+    /// The server and virtual host, with credentials if it wants some.
+    #[prost(string, tag = "1")]
+    pub url: String,
+    /// The exchange; empty is the default one.
+    #[prost(string, tag = "2")]
+    pub exchange: String,
+    /// The routing key; with the default exchange, the queue.
+    #[prost(string, tag = "3")]
+    pub routing_key: String,
+}
+
+/// A topic of Kafka.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct KafkaBroker {
+    /// Brokers to ask for the others, as `host:port`.
+    #[prost(string, repeated, tag = "1")]
+    pub brokers: Vec<String>,
+    /// The topic.
+    #[prost(string, tag = "2")]
+    pub topic: String,
+    /// The record's key, which decides about its partition; empty for none.
+    #[prost(string, tag = "3")]
+    pub key: String,
+    /// Whether to speak TLS.
+    #[prost(bool, tag = "4")]
+    pub tls: bool,
+    /// User and password for SASL PLAIN.
+    #[prost(message, optional, tag = "5")]
+    pub sasl: Option<BasicAuth>,
 }
 
 /// Retries after a known failure.

@@ -28,7 +28,7 @@ pub struct Lane {
 pub enum Work {
     /// A command.
     Command,
-    /// A request.
+    /// A request, or a message for a broker: both wait for somebody else and cost no process.
     Http,
     /// A handler of this name.
     Handler(String),
@@ -40,7 +40,7 @@ impl Lane {
     pub fn of(definition: &Definition) -> Lane {
         let work = match &definition.target {
             Some(Target::Command(_)) | None => Work::Command,
-            Some(Target::Http(_)) => Work::Http,
+            Some(Target::Http(_) | Target::Publish(_)) => Work::Http,
             Some(Target::Handler(handler)) => Work::Handler(handler.job_type.clone()),
         };
         let requires = definition.requires.clone();
@@ -53,7 +53,7 @@ impl Lane {
     pub fn is_of(&self, definition: &Definition) -> bool {
         let same_work = match (&self.work, &definition.target) {
             (Work::Command, Some(Target::Command(_)) | None) => true,
-            (Work::Http, Some(Target::Http(_))) => true,
+            (Work::Http, Some(Target::Http(_) | Target::Publish(_))) => true,
             (Work::Handler(name), Some(Target::Handler(handler))) => *name == handler.job_type,
             _ => false,
         };

@@ -34,6 +34,7 @@ mod patch;
 mod policy;
 mod preview;
 mod problem;
+mod publish;
 mod request;
 mod retry;
 mod schedule;

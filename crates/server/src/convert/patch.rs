@@ -5,7 +5,7 @@
 //!
 //! Beyond the standard, a patch that chooses one of several alternatives lets go of the others,
 //! where the standard's result could only be refused: a new `cron` takes the place of `every`,
-//! `http` that of `command` with everything that goes only with it, `schedule_time` that of the
+//! `http` or `publish` that of `command` with everything that goes only with it, `schedule_time` that of the
 //! schedule, `retries` that of `retry.max`.
 
 use std::collections::BTreeMap;
@@ -60,21 +60,57 @@ fn base(old: &Definition, enabled: bool, patch: &Map<String, Value>) -> JobSpec 
     base.overlap = old.overlap.as_ref().map(|o| TextOr::Object(policy::overlap_back(o)));
     displace_schedule(&mut base, patch);
     let gives = |field: &str| patch.get(field).is_some_and(|value| !value.is_null());
-    if gives("http") || gives("job_type") {
+    let http_or_publish = gives("http") || gives("publish");
+    if http_or_publish || gives("job_type") {
         base.command = None;
         base.env = BTreeMap::new();
         (base.cwd, base.user, base.stdin, base.shell, base.grace) = (None, None, None, None, None);
     }
-    if gives("command") || gives("job_type") {
+    if gives("command") || gives("job_type") || gives("publish") {
         base.http = None;
     }
-    if gives("command") || gives("http") {
-        (base.job_type, base.payload) = (None, None);
+    if gives("command") || http_or_publish {
+        // What is left of a message's payload stays with the message.
+        if base.job_type.take().is_some() || !gives("publish") {
+            base.payload = None;
+        }
     }
+    displace_publish(&mut base, patch);
     if gives("retry") {
         base.retries = None;
     }
     base
+}
+
+/// A message that goes elsewhere leaves its broker, and one with a `body` the job's `payload`.
+fn displace_publish(base: &mut JobSpec, patch: &Map<String, Value>) {
+    let gives = |field: &str| patch.get(field).is_some_and(|value| !value.is_null());
+    if gives("command") || gives("http") || gives("job_type") {
+        if base.publish.take().is_some() {
+            base.payload = None;
+        }
+        return;
+    }
+    let Some(publish) = &mut base.publish else {
+        return;
+    };
+    if gives("payload") {
+        publish.body = None;
+    }
+    let Some(Value::Object(new)) = patch.get("publish") else {
+        return;
+    };
+    let gives = |field: &str| new.get(field).is_some_and(|value| !value.is_null());
+    if gives("body") {
+        base.payload = None;
+    }
+    for field in ["nats", "amqp", "kafka"] {
+        if gives(field) {
+            publish.nats = publish.nats.take().filter(|_| field == "nats");
+            publish.amqp = publish.amqp.take().filter(|_| field == "amqp");
+            publish.kafka = publish.kafka.take().filter(|_| field == "kafka");
+        }
+    }
 }
 
 fn displace_schedule(base: &mut JobSpec, patch: &Map<String, Value>) {

@@ -231,6 +231,9 @@ pub(super) fn warn(definition: &Definition, warnings: &mut Vec<String>) {
         Some(Target::Http(_)) if !success.exit_codes.is_empty() => {
             say("success.exit_codes has no effect on a request");
         }
+        Some(Target::Publish(_)) => {
+            say("success has no effect on a message: the broker's confirmation decides");
+        }
         Some(Target::Handler(_)) => {
             say("success has no effect on a job_type: the handler says how it went");
         }

@@ -1,4 +1,5 @@
-//! Requests: what a job with an `http` target sends, and where.
+//! Requests: what a job with an `http` target sends, and where. Headers and bodies are checked in
+//! the same way for messages to brokers.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,8 @@ const SOME_URL: &str = "http://localhost/";
 pub(super) fn http(http: HttpTarget) -> Result<record::HttpTarget, Problem> {
     let url = url(http.url)?;
     let method = method(http.method)?;
-    let headers = headers(http.headers)?;
-    let (body, body_is_json) = body(http.body)?;
+    let headers = headers("http.headers", http.headers, check_header)?;
+    let (body, body_is_json) = body("http.body", http.body)?;
     let (basic, bearer) = auth(http.auth, &headers)?;
     let connect_timeout_ms = match http.connect_timeout {
         None => 0,
@@ -82,17 +83,28 @@ fn method(method: Option<String>) -> Result<String, Problem> {
     Ok(method)
 }
 
-fn headers(headers: BTreeMap<String, String>) -> Result<Vec<Header>, Problem> {
+fn check_header(name: &str, value: &str) -> Result<(), String> {
+    let mut probe = worker::HttpTarget::new("GET", SOME_URL);
+    probe.headers.push((name.to_owned(), value.to_owned()));
+    probe.validate().map(|_| ())
+}
+
+/// Headers as they are stored, each of which passes the worker's own check.
+pub(super) fn headers(
+    field: &str,
+    headers: BTreeMap<String, String>,
+    check: impl Fn(&str, &str) -> Result<(), String>,
+) -> Result<Vec<Header>, Problem> {
     if headers.len() > HEADERS_MAX {
-        return Err(too_many("http.headers", headers.len(), HEADERS_MAX));
+        return Err(too_many(field, headers.len(), HEADERS_MAX));
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > HEADERS_BYTES_MAX {
-        return Err(too_long("http.headers", HEADERS_BYTES_MAX, "bytes"));
+        return Err(too_long(field, HEADERS_BYTES_MAX, "bytes"));
     }
     let mut stored: Vec<Header> = Vec::with_capacity(headers.len());
     for (name, value) in headers {
-        let field = path("http.headers", &name);
+        let field = path(field, &name);
         if stored.iter().any(|earlier| earlier.name.eq_ignore_ascii_case(&name)) {
             let detail = "the header is there twice, with other capitals";
             return Err(invalid("invalid_header", field, detail));
@@ -100,28 +112,25 @@ fn headers(headers: BTreeMap<String, String>) -> Result<Vec<Header>, Problem> {
         if Pieces::of_value(&name, &value).has_mask() {
             return Err(masked(field));
         }
-        let mut probe = worker::HttpTarget::new("GET", SOME_URL);
-        probe.headers.push((name, value));
-        probe.validate().map_err(|text| invalid("invalid_header", field, sentence(&text)))?;
-        stored.extend(probe.headers.pop().map(|(name, value)| Header { name, value }));
+        check(&name, &value).map_err(|text| invalid("invalid_header", field, sentence(&text)))?;
+        stored.push(Header { name, value });
     }
     Ok(stored)
 }
 
 /// The body as it is sent, and whether it is JSON: a text is sent without its quotes.
-fn body(body: Option<Box<RawValue>>) -> Result<(Bytes, bool), Problem> {
+pub(super) fn body(field: &str, body: Option<Box<RawValue>>) -> Result<(Bytes, bool), Problem> {
     let Some(raw) = body else {
         return Ok((Bytes::new(), false));
     };
     if !raw.get().starts_with('"') {
-        let text = stored_json("http.body", raw)?;
+        let text = stored_json(field, raw)?;
         return Ok((Bytes::from(text.into_string().into_bytes()), true));
     }
-    let text: String = serde_json::from_str(raw.get()).map_err(|_| {
-        invalid("invalid_value", "http.body", "the body is not a text that can be sent")
-    })?;
+    let text: String = serde_json::from_str(raw.get())
+        .map_err(|_| invalid("invalid_value", field, "the body is not a text that can be sent"))?;
     if text.len() > PAYLOAD_BYTES_MAX {
-        return Err(too_large("http.body", text.len(), PAYLOAD_BYTES_MAX));
+        return Err(too_large(field, text.len(), PAYLOAD_BYTES_MAX));
     }
     Ok((Bytes::from(text.into_bytes()), false))
 }

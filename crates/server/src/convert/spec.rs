@@ -1,5 +1,7 @@
 //! From a stored definition to the JSON that a caller would have written, secrets masked.
 
+use std::collections::BTreeMap;
+
 use bellwether_api::{
     BasicAuth, Delivery, HttpAuth, HttpTarget, JobSpec, MASK, OnFailure, Retention, Span, TextOr,
     TextOrList,
@@ -9,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::name::DEFAULT;
 use super::secret::Pieces;
-use super::{policy, retry, schedule_back, success};
+use super::{policy, publish, retry, schedule_back, success};
 
 /// What a caller would have written to get this definition. Secrets are masked, namespace and
 /// queue are named even if they are the default ones, other defaults are left out.
@@ -39,6 +41,7 @@ pub fn spec(definition: &Definition, enabled: bool) -> JobSpec {
             spec.job_type = Some(target.job_type.clone());
             spec.payload = raw(&target.payload);
         }
+        Some(Target::Publish(target)) => publish::back(target, &mut spec),
         None => {}
     }
     policies(definition, &mut spec);
@@ -99,25 +102,27 @@ fn http(target: &record::HttpTarget) -> HttpTarget {
     HttpTarget {
         url: Pieces::of_url(&target.url).masked(),
         method: text(&target.method),
-        headers: target
-            .headers
-            .iter()
-            .map(|header| {
-                let value = Pieces::of_value(&header.name, &header.value).masked();
-                (header.name.clone(), value)
-            })
-            .collect(),
-        body: match target.body_is_json {
-            true => raw(&target.body),
-            false => text_body(&target.body),
-        },
+        headers: headers(&target.headers),
+        body: body(&target.body, target.body_is_json),
         auth: (basic.is_some() || bearer.is_some()).then_some(HttpAuth { basic, bearer }),
         follow_redirects: target.follow_redirects.then_some(true),
         connect_timeout: span(target.connect_timeout_ms),
     }
 }
 
-fn text_body(body: &[u8]) -> Option<Box<RawValue>> {
+/// Headers, secrets masked.
+pub(super) fn headers(headers: &[record::Header]) -> BTreeMap<String, String> {
+    let masked = |header: &record::Header| {
+        (header.name.clone(), Pieces::of_value(&header.name, &header.value).masked())
+    };
+    headers.iter().map(masked).collect()
+}
+
+/// A body as it was written.
+pub(super) fn body(body: &[u8], is_json: bool) -> Option<Box<RawValue>> {
+    if is_json {
+        return raw(body);
+    }
     if body.is_empty() {
         return None;
     }
@@ -126,14 +131,14 @@ fn text_body(body: &[u8]) -> Option<Box<RawValue>> {
 
 /// JSON as it was written. Stored bytes that are not JSON any more are left out rather than
 /// breaking the answer they would stand in.
-fn raw(json: &[u8]) -> Option<Box<RawValue>> {
+pub(super) fn raw(json: &[u8]) -> Option<Box<RawValue>> {
     if json.is_empty() {
         return None;
     }
     serde_json::from_slice(json).ok()
 }
 
-fn text(text: &str) -> Option<String> {
+pub(super) fn text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! What a job does: exactly one of a command, a request and a handler.
+//! What a job does: exactly one of a command, a request, a message and a handler.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,35 +18,44 @@ use super::problem::{
 };
 use super::secret::Pieces;
 use super::unmask::masked;
-use super::{json, name, request};
+use super::{json, name, publish, request};
 
 /// The target of a job. Takes its fields out of the spec.
 pub(super) fn target(spec: &mut JobSpec) -> Result<Target, Problem> {
     if spec.command.is_none() {
         only_with_command(spec)?;
     }
-    if spec.job_type.is_none() && spec.payload.is_some() {
-        return Err(not_applicable("payload", "job_type"));
+    if spec.job_type.is_none() && spec.publish.is_none() && spec.payload.is_some() {
+        let detail = "`payload` goes only with `job_type` and `publish`";
+        return Err(invalid("field_not_applicable", "payload", detail));
     }
-    match (spec.command.take(), spec.http.take(), spec.job_type.take()) {
-        (Some(command), None, None) => self::command(command, spec).map(Target::Command),
-        (None, Some(http), None) => request::http(http).map(Target::Http),
-        (None, None, Some(job_type)) => handler(job_type, spec).map(Target::Handler),
-        (None, None, None) => Err(invalid(
-            "missing_target",
-            "command",
-            "the job does nothing; give one of `command`, `http` and `job_type`",
-        )),
-        (command, _, job_type) => {
-            // The last one is as good as any to point at.
-            let field = match (command, job_type) {
-                (_, Some(_)) => "job_type",
-                _ => "http",
-            };
-            let detail = "a job does one thing; give only one of `command`, `http` and `job_type`";
-            Err(invalid("conflicting_targets", field, detail))
-        }
+    let given = [
+        ("command", spec.command.is_some()),
+        ("http", spec.http.is_some()),
+        ("publish", spec.publish.is_some()),
+        ("job_type", spec.job_type.is_some()),
+    ];
+    let mut given = given.into_iter().filter(|(_, given)| *given).map(|(field, _)| field);
+    // The last one is as good as any to point at.
+    if let (Some(_), Some(field)) = (given.next(), given.next_back()) {
+        let detail = "a job does one thing; give only one of `command`, `http`, `publish` and \
+                      `job_type`";
+        return Err(invalid("conflicting_targets", field, detail));
     }
+    if let Some(command) = spec.command.take() {
+        return self::command(command, spec).map(Target::Command);
+    }
+    if let Some(http) = spec.http.take() {
+        return request::http(http).map(Target::Http);
+    }
+    if let Some(publish) = spec.publish.take() {
+        return publish::publish(publish, spec.payload.take()).map(Target::Publish);
+    }
+    if let Some(job_type) = spec.job_type.take() {
+        return handler(job_type, spec).map(Target::Handler);
+    }
+    let detail = "the job does nothing; give one of `command`, `http`, `publish` and `job_type`";
+    Err(invalid("missing_target", "command", detail))
 }
 
 fn only_with_command(spec: &JobSpec) -> Result<(), Problem> {

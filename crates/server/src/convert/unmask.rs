@@ -1,9 +1,12 @@
 //! Puts stored secrets where an edit says "as it was".
 
+use std::collections::BTreeMap;
+
 use bellwether_api::{BasicAuth, HttpAuth, HttpTarget, JobSpec, MASK, Problem};
 use bellwether_core::record::{self, Definition, Target};
 
 use super::problem::{invalid, path};
+use super::publish;
 use super::secret::Pieces;
 
 /// For an edit: where the new spec has the mask in place of a secret, the stored value is taken.
@@ -28,6 +31,13 @@ pub fn unmask(new: &mut JobSpec, old: &Definition) -> Result<(), Problem> {
             *value = unmasked.ok_or_else(|| masked(path("env", name)))?;
         }
     }
+    if let Some(new) = &mut new.publish {
+        let old = match &old.target {
+            Some(Target::Publish(old)) => Some(old),
+            _ => None,
+        };
+        publish::unmask(new, old)?;
+    }
     match &mut new.http {
         Some(new) => request(new, http),
         None => Ok(()),
@@ -43,7 +53,7 @@ pub(super) fn masked(field: impl Into<String>) -> Problem {
     invalid("masked_secret", field, detail)
 }
 
-fn moved(field: impl Into<String>) -> Problem {
+pub(super) fn moved(field: impl Into<String>) -> Problem {
     let detail = format!(
         "the request would go to another server than before; give the secret itself instead of \
          {MASK}"
@@ -64,15 +74,8 @@ fn request(new: &mut HttpTarget, old: Option<&record::HttpTarget>) -> Result<(),
         let unmasked = old.and_then(|old| pieces.unmasked(&Pieces::of_url(&old.url)));
         new.url = unmasked.ok_or_else(|| refused("http.url".to_owned()))?;
     }
-    for (name, value) in &mut new.headers {
-        let pieces = Pieces::of_value(name, value);
-        if pieces.has_mask() {
-            let unmasked = old
-                .and_then(|old| old.headers.iter().find(|h| h.name.eq_ignore_ascii_case(name)))
-                .and_then(|stored| pieces.unmasked(&Pieces::of_value(name, &stored.value)));
-            *value = unmasked.ok_or_else(|| refused(path("http.headers", name)))?;
-        }
-    }
+    let stored = old.map(|old| old.headers.as_slice()).unwrap_or_default();
+    headers(&mut new.headers, stored, |name| refused(path("http.headers", name)))?;
     let Some(HttpAuth { basic, bearer }) = &mut new.auth else {
         return Ok(());
     };
@@ -91,6 +94,25 @@ fn request(new: &mut HttpTarget, old: Option<&record::HttpTarget>) -> Result<(),
             .map(|old| old.bearer.clone())
             .filter(|stored| !stored.is_empty())
             .ok_or_else(|| refused("http.auth.bearer".to_owned()))?;
+    }
+    Ok(())
+}
+
+/// Puts stored values where headers have the mask.
+pub(super) fn headers(
+    new: &mut BTreeMap<String, String>,
+    stored: &[record::Header],
+    refused: impl Fn(&str) -> Problem,
+) -> Result<(), Problem> {
+    for (name, value) in new {
+        let pieces = Pieces::of_value(name, value);
+        if pieces.has_mask() {
+            let unmasked = stored
+                .iter()
+                .find(|stored| stored.name.eq_ignore_ascii_case(name))
+                .and_then(|stored| pieces.unmasked(&Pieces::of_value(name, &stored.value)));
+            *value = unmasked.ok_or_else(|| refused(name))?;
+        }
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ use crate::node::Node;
 use crate::{clock, shard};
 
 /// Jobs in one request.
-const JOBS_MAX: usize = 10_000;
+pub const JOBS_MAX: usize = 10_000;
 /// Jobs that concern two shards and are created at the same time.
 const APART_AT_ONCE: usize = 256;
 
@@ -61,7 +61,7 @@ pub async fn batch(
 }
 
 /// A job that passed, or what is wrong with it.
-type Item = Result<Checked, Problem>;
+pub type Item = Result<Checked, Problem>;
 
 fn check_lines(body: &Bytes, caller: &Caller, now: Time) -> Answer<Vec<Item>> {
     let lines =
@@ -102,7 +102,8 @@ fn enough(count: usize) -> Answer<()> {
     Err(Problem::new(413, "batch_too_large", detail).at("jobs").into())
 }
 
-fn check(spec: JobSpec, caller: &Caller, now: Time) -> Item {
+/// Checks a job of somebody who may create it, except for what only its shard knows.
+pub fn check(spec: JobSpec, caller: &Caller, now: Time) -> Item {
     let checked = convert::definition(caller.at_home(spec), now)?;
     caller.need_namespace(namespace_name(&checked.definition))?;
     Ok(checked)
@@ -111,7 +112,8 @@ fn check(spec: JobSpec, caller: &Caller, now: Time) -> Item {
 /// Jobs for one shard, with their places in the request.
 type Share<'a> = (&'a shard::ShardHandle, Vec<usize>, Vec<NewJob>);
 
-async fn create_all(node: &Arc<Node>, caller: &Caller, items: Vec<Item>) -> BatchAnswer {
+/// Creates all that passed. When it returns, what was created is durable.
+pub async fn create_all(node: &Arc<Node>, caller: &Caller, items: Vec<Item>) -> BatchAnswer {
     let mut results: Vec<Option<BatchResult>> = items.iter().map(|_| None).collect();
     let mut shares: BTreeMap<Shard, Share<'_>> = BTreeMap::new();
     let mut singles = Vec::new();

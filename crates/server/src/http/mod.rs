@@ -39,12 +39,13 @@ use utoipa_axum::routes;
 use crate::node::Node;
 use crate::work::service;
 
+pub use jobs_batch::{Item, JOBS_MAX, check, create_all};
 pub use serve::{serve, tls_config};
 
 /// Largest body of a request about one thing.
 const BODY_MAX: usize = 1024 * 1024;
 /// Largest body of a batch.
-const BATCH_BODY_MAX: usize = 64 * 1024 * 1024;
+pub const BATCH_BODY_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(OpenApi)]
 #[openapi(

@@ -1,7 +1,8 @@
 //! Between the core's records and what workers are told and say.
 
 use bellwether_core::record::{
-    AttemptResult, Header, HttpTarget, OutputChunk, Success, Target as StoredTarget,
+    AttemptResult, Broker, Header, HttpTarget, OutputChunk, PublishTarget, Success,
+    Target as StoredTarget,
 };
 use bellwether_core::time::Time;
 use bellwether_core::turn::{
@@ -50,6 +51,44 @@ fn target_of(target: &StoredTarget) -> wire::assignment::Target {
             job_type: handler.job_type.clone(),
             payload: handler.payload.clone(),
         }),
+        StoredTarget::Publish(publish) => wire::assignment::Target::Publish(publish_of(publish)),
+    }
+}
+
+fn publish_of(publish: &PublishTarget) -> wire::Publish {
+    let broker = publish.broker.as_ref().map(|broker| match broker {
+        Broker::Nats(nats) => wire::publish::Broker::Nats(wire::Nats {
+            url: nats.url.clone(),
+            subject: nats.subject.clone(),
+            jetstream: nats.jetstream,
+        }),
+        Broker::Amqp(amqp) => wire::publish::Broker::Amqp(wire::Amqp {
+            url: amqp.url.clone(),
+            exchange: amqp.exchange.clone(),
+            routing_key: amqp.routing_key.clone(),
+        }),
+        Broker::Kafka(kafka) => wire::publish::Broker::Kafka(wire::Kafka {
+            brokers: kafka.brokers.clone(),
+            topic: kafka.topic.clone(),
+            key: kafka.key.clone(),
+            tls: kafka.tls,
+            sasl: kafka.sasl.as_ref().map(|sasl| wire::BasicAuth {
+                username: sasl.username.clone(),
+                password: sasl.password.clone(),
+            }),
+        }),
+    });
+    let mut headers: Vec<_> = publish.headers.iter().map(header_of).collect();
+    add_type(&mut headers, publish.body_is_json);
+    wire::Publish { broker, headers, body: publish.body.clone() }
+}
+
+/// Says that a body is JSON, unless the job says what it is.
+fn add_type(headers: &mut Vec<wire::Header>, is_json: bool) {
+    let has_type = headers.iter().any(|header| header.name.eq_ignore_ascii_case("content-type"));
+    if is_json && !has_type {
+        let (name, value) = ("content-type".to_owned(), "application/json".to_owned());
+        headers.push(wire::Header { name, value });
     }
 }
 
@@ -60,11 +99,7 @@ fn http_of(http: &HttpTarget) -> wire::Http {
         (given, _) => given,
     };
     let mut headers: Vec<_> = http.headers.iter().map(header_of).collect();
-    let has_type = headers.iter().any(|header| header.name.eq_ignore_ascii_case("content-type"));
-    if http.body_is_json && !has_type {
-        let (name, value) = ("content-type".to_owned(), "application/json".to_owned());
-        headers.push(wire::Header { name, value });
-    }
+    add_type(&mut headers, http.body_is_json);
     wire::Http {
         method: method.to_owned(),
         url: http.url.clone(),

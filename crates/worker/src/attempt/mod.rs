@@ -6,6 +6,7 @@
 
 mod command;
 mod http;
+mod publish;
 
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use crate::rules::SuccessRules;
 pub use command::{CommandTarget, Program};
 pub use http::{Auth, HttpTarget};
 pub(crate) use http::{parse_header, parse_method, public_url};
+pub(crate) use publish::broker_url;
+pub use publish::public_address;
+pub use publish::{Broker, Flaw, Login, PublishTarget};
 
 /// One attempt of one run.
 #[derive(Clone, Debug)]
@@ -74,6 +78,8 @@ pub enum Target {
     Command(CommandTarget),
     /// Makes an HTTP request.
     Http(HttpTarget),
+    /// Hands a message to a broker.
+    Publish(PublishTarget),
 }
 
 impl Target {
@@ -85,6 +91,7 @@ impl Target {
         match self {
             Target::Command(command) => command.validate(),
             Target::Http(http) => http.validate().map(|_| ()),
+            Target::Publish(publish) => publish.validate().map_err(|flaw| flaw.message),
         }
     }
 }

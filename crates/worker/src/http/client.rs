@@ -1,18 +1,16 @@
 //! The HTTP clients, which hold TLS settings and connections.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::redirect::{Attempt as Redirect, Policy};
 use reqwest::{Client, ClientBuilder};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 
 use crate::attempt::HttpTarget;
-use crate::executor::{ExecutorError, ExecutorOptions, Shared};
+use crate::executor::Shared;
 use crate::finished::{Failure, ReasonCode};
+use crate::tls::Trust;
 
 /// How many clients are kept; each stands for one pair of redirect and connect settings.
 const CLIENTS_MAX: usize = 16;
@@ -27,35 +25,14 @@ type Settings = (bool, Duration);
 
 /// All clients of an executor. Nothing is loaded before the first HTTP attempt.
 pub(crate) struct Clients {
-    extra_roots: Vec<CertificateDer<'static>>,
+    trust: Arc<Trust>,
     proxy_from_env: bool,
-    tls: OnceLock<Result<ClientConfig, String>>,
     clients: Mutex<HashMap<Settings, Client>>,
 }
 
 impl Clients {
-    pub(crate) fn new(options: &ExecutorOptions) -> Result<Clients, ExecutorError> {
-        let mut extra_roots = Vec::new();
-        if let Some(path) = &options.extra_ca_file {
-            let bad = |reason: String| ExecutorError::CaFile { path: path.clone(), reason };
-            let certificates =
-                CertificateDer::pem_file_iter(path).map_err(|error| bad(error.to_string()))?;
-            let mut store = RootCertStore::empty();
-            for certificate in certificates {
-                let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-                store.add(certificate.clone()).map_err(|error| bad(error.to_string()))?;
-                extra_roots.push(certificate);
-            }
-            if extra_roots.is_empty() {
-                return Err(bad("it contains no certificate".to_owned()));
-            }
-        }
-        Ok(Clients {
-            extra_roots,
-            proxy_from_env: options.proxy_from_env,
-            tls: OnceLock::new(),
-            clients: Mutex::new(HashMap::new()),
-        })
+    pub(crate) fn new(trust: Arc<Trust>, proxy_from_env: bool) -> Clients {
+        Clients { trust, proxy_from_env, clients: Mutex::new(HashMap::new()) }
     }
 
     /// The client for a target.
@@ -90,7 +67,8 @@ impl Clients {
     }
 
     fn build(&self, (follow_redirects, connect_timeout): Settings) -> Result<Client, String> {
-        let tls = self.tls.get_or_init(|| self.tls_config()).clone()?;
+        let mut tls = self.trust.config()?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let redirects = if follow_redirects { Policy::custom(follow) } else { Policy::none() };
         let builder = ClientBuilder::new()
             .tls_backend_preconfigured(tls)
@@ -102,26 +80,6 @@ impl Clients {
             .retry(reqwest::retry::never());
         let builder = if self.proxy_from_env { builder } else { builder.no_proxy() };
         builder.build().map_err(|error| format!("the HTTP client cannot be set up: {error}"))
-    }
-
-    /// TLS with the system's certificate authorities and those of the extra file. The provider of
-    /// cryptography is given here, so that nothing has to be installed for the whole process.
-    fn tls_config(&self) -> Result<ClientConfig, String> {
-        let mut roots = RootCertStore::empty();
-        let system = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(system.certs);
-        if roots.is_empty() {
-            tracing::warn!("the system has no certificate authorities; https targets may fail");
-        }
-        roots.add_parsable_certificates(self.extra_roots.iter().cloned());
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
     }
 }
 

@@ -1,13 +1,15 @@
 //! What the tests of this crate share: attempts, quick execution, conditions to wait for.
 #![allow(dead_code, missing_docs)]
 
+pub mod brokers;
+pub mod kafka;
 pub mod server;
 
-use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use bellwether_worker::{
     Attempt, CommandTarget, Control, Executor, ExecutorOptions, Finished, LiveOutput, SuccessRules,
@@ -41,6 +43,72 @@ pub fn shell(line: &str) -> Attempt {
     attempt(Target::Command(CommandTarget::shell(line)))
 }
 
+/// What everything in this process logs, of every library and at every level.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// From now on; once in a process.
+    pub fn capture() -> Log {
+        let log = Log::default();
+        let writer = log.clone();
+        tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+            .with_writer(move || writer.clone())
+            .init();
+        log
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A certificate for this machine in files, and who has to be trusted for it.
+pub struct Certificate {
+    pub dir: tempfile::TempDir,
+}
+
+impl Certificate {
+    pub fn new() -> Certificate {
+        let ca_key = rcgen::KeyPair::generate().unwrap();
+        let mut ca = rcgen::CertificateParams::new(vec![]).unwrap();
+        ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let ca_pem = ca.self_signed(&ca_key).unwrap().pem();
+        let issuer = rcgen::Issuer::new(ca, ca_key);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let params = rcgen::CertificateParams::new(names).unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("ca.pem"), ca_pem).unwrap();
+        fs::write(dir.path().join("cert.pem"), certificate.pem()).unwrap();
+        fs::write(dir.path().join("key.pem"), key.serialize_pem()).unwrap();
+        Certificate { dir }
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    /// An executor that trusts it.
+    pub fn trusting(&self) -> Executor {
+        let extra_ca_file = Some(self.dir.path().join("ca.pem"));
+        Executor::new(ExecutorOptions { extra_ca_file, ..ExecutorOptions::default() }).unwrap()
+    }
+}
+
 pub fn executor() -> Executor {
     Executor::new(ExecutorOptions::default()).unwrap()
 }
@@ -66,6 +134,18 @@ pub async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T
         }
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The same for a condition that takes its time, up to a minute.
+pub async fn until_async<T>(what: &str, condition: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

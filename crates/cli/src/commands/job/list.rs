@@ -1,7 +1,7 @@
 //! `bellwether job list` and `job runs`.
 
 use anyhow::Result;
-use bellwether_api::{Job, JobSpec, JobStatus, RunStatus, TextOrList};
+use bellwether_api::{Job, JobSpec, JobStatus, PublishTarget, RunStatus, TextOrList};
 use bellwether_client::{JobFilter, PageFilter};
 use clap::Args;
 use futures::TryStreamExt;
@@ -124,8 +124,26 @@ pub fn target_text(spec: &JobSpec) -> String {
             http.method.as_deref().unwrap_or(if http.body.is_some() { "POST" } else { "GET" });
         return format!("{method} {}", http.url);
     }
+    if let Some(publish) = &spec.publish {
+        return publish_text(publish);
+    }
     match &spec.job_type {
         Some(name) => format!("handler {name}"),
+        None => String::new(),
+    }
+}
+
+fn publish_text(publish: &PublishTarget) -> String {
+    if let Some(nats) = &publish.nats {
+        return format!("publish {} to {}", nats.subject, nats.url);
+    }
+    if let Some(amqp) = &publish.amqp {
+        let names = [&amqp.exchange, &amqp.routing_key];
+        let names: Vec<&str> = names.into_iter().flatten().map(String::as_str).collect();
+        return format!("publish {} to {}", names.join("/"), amqp.url);
+    }
+    match &publish.kafka {
+        Some(kafka) => format!("publish {} to {}", kafka.topic, kafka.brokers.join(",")),
         None => String::new(),
     }
 }

@@ -3,14 +3,19 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
 use crate::exit::usage;
 use crate::settings::LogFormat;
 
 /// The levels there are.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Libraries that write down at the finest level what they send, secrets included.
+const INDISCREET: [&str; 3] = ["async_nats", "lapin", "rskafka"];
 
 /// Checks what is to be logged: a level, or a filter such as `warn,bellwether_server=debug`.
 ///
@@ -46,11 +51,16 @@ pub fn start(level: &str, format: LogFormat) -> Result<()> {
     }
     let filter = EnvFilter::try_new(&level).map_err(|error| usage(error.to_string()))?;
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal() && !plain).init(),
-        LogFormat::Json => builder.json().init(),
-    }
+    let discreet = filter_fn(|event| {
+        let theirs = INDISCREET.iter().any(|library| event.target().starts_with(library));
+        *event.level() != LevelFilter::TRACE || !theirs
+    });
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal() && !plain).boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    registry().with(filter).with(lines.with_filter(discreet)).init();
     Ok(())
 }
 

@@ -6,6 +6,7 @@ mod examples;
 mod patches;
 mod previews;
 mod properties;
+mod publish;
 mod secrets;
 mod speed;
 
