@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from bellwether import Bellwether, RunRecord
 
 T = TypeVar("T")
 DEADLINE = 30.0
+LEASE_SECONDS = 2
 ROOT = Path(__file__).resolve().parents[3]
 BINARY = os.environ.get("BELLWETHER_BIN", str(ROOT / "target" / "debug" / "bellwether"))
 ENDED = {"succeeded", "failed", "canceled", "lost", "skipped"}
@@ -47,7 +49,7 @@ class Server:
     def start(self) -> None:
         command = [BINARY, "server", "--listen", self.address, "--no-worker"]
         command += ["--data-dir", str(self.directory / "data"), "--shards", "2"]
-        command += ["--worker-lease", "2s", "--worker-heartbeat", "500ms"]
+        command += ["--worker-lease", f"{LEASE_SECONDS}s", "--worker-heartbeat", "500ms"]
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         until("the server is ready", self._is_ready)
@@ -67,6 +69,18 @@ class Server:
             self.process.send_signal(number)
             self.process.wait()
             self.process = None
+
+
+def kept_for_longer_than_a_lease(client: Bellwether, worker: str) -> None:
+    """Wait until the server has heard a worker, again and again, for longer than a lease."""
+
+    def heard() -> datetime | None:
+        found = [info for info in client.list_workers() if info.name == worker]
+        return found[0].heard_at if found else None
+
+    first = until(f"{worker} is heard", heard)
+    over = first + timedelta(seconds=LEASE_SECONDS * 1.2)
+    until(f"{worker} is heard for longer than a lease", lambda: (heard() or first) > over)
 
 
 def ended(client: Bellwether, job: str) -> RunRecord:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from server import Server, ended, until
+from server import Server, ended, kept_for_longer_than_a_lease, until
 
 from bellwether import Bellwether, FailForGood, HandBack, JobSpec, Run, RunLogHandler, Worker
 
@@ -26,7 +26,8 @@ def now(queue: str, **more: Any) -> JobSpec:
 
 @pytest.fixture
 def worker(server: Server, request: pytest.FixtureRequest) -> Worker:
-    return Worker("".join(c if c.isalnum() else "-" for c in request.node.name), slots=4, server=server.address, cancel_grace=0.2)
+    queue = "".join(c if c.isalnum() else "-" for c in request.node.name)
+    return Worker(queue, slots=4, server=server.address, cancel_grace=0.2)
 
 
 def test_a_plain_function_gets_the_run_and_its_value_is_the_result(
@@ -205,12 +206,13 @@ def test_cancel_is_seen_by_the_handler(
     client: Bellwether, worker: Worker, start: Start, kind: str
 ) -> None:
     reasons: list[str | None] = []
+    begun = threading.Event()
 
     if kind == "plain":
 
         @worker.handler("work")
         def plain(run: Run[Any]) -> None:
-            run.log("started")
+            begun.set()
             assert run.wait(30)
             reasons.append(run.cancel_reason)
 
@@ -218,6 +220,7 @@ def test_cancel_is_seen_by_the_handler(
 
         @worker.handler("work")
         async def coroutine(run: Run[Any]) -> None:
+            begun.set()
             await run.wait_canceled()
             reasons.append(run.cancel_reason)
 
@@ -225,6 +228,7 @@ def test_cancel_is_seen_by_the_handler(
 
         @worker.handler("work")
         async def deaf(run: Run[Any]) -> None:
+            begun.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -232,9 +236,8 @@ def test_cancel_is_seen_by_the_handler(
 
     start(worker)
     job = client.create_job(now(worker.queue, retries=3))
-    run_id = until("it runs", lambda: next((r.id for r in client.list_runs(job.id)), None))
-    until("it is held", lambda: client.get_run(run_id).status in ("claimed", "running"))
-    client.cancel_run(run_id)
+    assert begun.wait(30)
+    client.cancel_run(next(client.list_runs(job.id)).id)
     run = ended(client, job.id)
     assert (run.status, reasons) == ("canceled", ["canceled"])
 
@@ -268,7 +271,7 @@ def test_slots_are_never_exceeded_and_a_blocked_loop_costs_no_lease(
 
     @worker.handler("rude")
     async def rude(run: Run[Any]) -> str:
-        threading.Event().wait(3.0)
+        kept_for_longer_than_a_lease(client, worker.name)
         return "kept"
 
     start(worker)

@@ -44,7 +44,7 @@ class Engine:
         self._on_fatal = on_fatal
         self._heartbeat = 10.0
         self._polls = True
-        self._is_known = False
+        self._known = threading.Event()
         self._introduce = False
         self._stopping = threading.Event()
         self._done = threading.Event()
@@ -91,6 +91,7 @@ class Engine:
         """End everything; nothing is heard of the worker after this."""
         self._stopping.set()
         self._done.set()
+        self._known.set()
         for thread in self._threads:
             thread.join()
         self._reporter.close()
@@ -132,15 +133,15 @@ class Engine:
 
     def _is_hopeless(self, error: BellwetherError) -> bool:
         """Whether the server refuses this worker as such: a wrong name, queue or token."""
-        return isinstance(error, ProblemError) and error.status < 500 and not self._is_known
+        return isinstance(error, ProblemError) and error.status < 500 and not self._known.is_set()
 
     def _learn(self, answer: Leased) -> float:
         """Take over the server's settings; returns how long to wait for work next time."""
-        self._is_known = True
         lease = parse_span(answer.lease)
         self._board.lease = lease
         # At a third of the lease two heartbeats may go astray.
         self._heartbeat = min(parse_span(answer.heartbeat), lease / 3)
+        self._known.set()
         return min(POLL_SECONDS_MAX, lease / 3)
 
     def _take(self, runs: list[LeasedRun], sent: float) -> None:
@@ -154,6 +155,8 @@ class Engine:
                 self._executor.start(held)
 
     def _beat(self) -> None:
+        # How often is in the first answer; until then there is nothing to keep.
+        self._known.wait()
         pause = self._heartbeat
         while not self._done.wait(pause):
             pause = self._heartbeat

@@ -47,6 +47,9 @@ class Output:
         with self._lock:
             head, tail = bytes(self._head), b"".join(self._tail)
             dropped = self._dropped
-        gap = f"\n[{dropped} bytes left out]\n".encode() if dropped else b""
-        # A cut may go through a character; dropping its parts never makes the text longer.
-        return (head + gap + tail).decode("utf-8", "ignore")
+        if not dropped:
+            return (head + tail).decode()
+        # A cut may go through a character: then its parts are left out too.
+        first, last = head.decode("utf-8", "ignore"), tail.decode("utf-8", "ignore")
+        dropped += len(head) + len(tail) - len(first.encode()) - len(last.encode())
+        return f"{first}\n[{dropped} bytes left out]\n{last}"
