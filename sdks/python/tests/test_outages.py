@@ -17,7 +17,13 @@ import pytest
 from server import LEASE_SECONDS, Server, ended, kept_for_longer_than_a_lease, until
 
 from bellwether import Bellwether, InvalidRequest, JobSpec, Run, Worker
+from bellwether.settings import settings
 from bellwether.times import lease_clock
+from bellwether.work.engine import Engine
+from bellwether.work.execute import Executor, Handler
+from bellwether.work.held import Board
+from bellwether.work.link import LeasedRun, Link
+from bellwether.work.reports import Reporter
 
 Start = Callable[[Worker], threading.Thread]
 
@@ -60,6 +66,13 @@ def test_a_server_that_is_killed_costs_no_run(own_server: Server, start: Start, 
     assert (run.status, run.result, calls) == ("succeeded", "whole", [1]), run
 
 
+def stale_reports(server: Server) -> int:
+    with urllib.request.urlopen(f"http://{server.address}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    counts = [line for line in lines if line.startswith("bellwether_reports_stale_total")]
+    return int(float(counts[0].split()[-1])) if counts else 0
+
+
 PAUSED = """
 import sys
 from bellwether import Run, Worker
@@ -86,6 +99,7 @@ def test_what_a_paused_worker_held_goes_elsewhere(
         made = client.create_job(job("paused", delivery="at_least_once"))
         token = int(process.stdout.readline().split()[1])
         process.send_signal(signal.SIGSTOP)
+        before = stale_reports(server)
         other = Worker("paused", server=server.address)
 
         @other.handler("work")
@@ -98,14 +112,16 @@ def test_what_a_paused_worker_held_goes_elsewhere(
         assert [attempt.reason for attempt in run.attempts] == ["lost", None]
         process.send_signal(signal.SIGCONT)
         assert process.stdout.readline() == "told lease_lost\n"
-        # Had it reported nevertheless, it would have been refused.
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert stale_reports(server) == before, "it has not reported its result"
+        # Had it done so, it would have been refused.
         stale = {"run_id": run.id, "fencing_token": token, "outcome": "failed"}
         body = json.dumps({"worker": "paused", "results": [stale]}).encode()
         url = f"http://{server.address}/v1/queues/paused/complete"
         with urllib.request.urlopen(url, body) as answer:
             assert json.load(answer)["results"][0]["accepted"] is False
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert stale_reports(server) == before + 1
     finally:
         process.kill()
         process.wait()
@@ -196,6 +212,69 @@ def test_a_worker_can_be_served_and_canceled_on_a_loop_that_is_there(
         assert (run.status, run.attempts[0].reason) == ("failed", "worker_stopped")
 
     asyncio.run(scenario())
+
+
+def test_a_second_stop_does_not_wait(client: Bellwether, server: Server, start: Start) -> None:
+    worker = Worker("hurry", server=server.address, grace=600, cancel_grace=0.1)
+    begun = threading.Event()
+
+    @worker.handler("work")
+    def work(run: Run[Any]) -> str | None:
+        begun.set()
+        run.wait(60)
+        return run.cancel_reason
+
+    thread = start(worker)
+    made = client.create_job(job("hurry"))
+    assert begun.wait(30)
+    worker.stop()
+    worker.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert ended(client, made.id).result == "shutdown"
+
+
+@pytest.mark.parametrize("case", ["stopping", "beyond the slots", "too late"])
+def test_what_cannot_be_started_is_handed_back(
+    client: Bellwether, server: Server, case: str
+) -> None:
+    board = Board(slots=1, lease=2.0)
+    link = Link(settings(server.address), "excess", f"excess-{len(case)}", ["work"])
+    reporter = Reporter(link, board)
+    started: list[str] = []
+    go = threading.Event()
+
+    def work(run: Run[Any]) -> None:
+        started.append(run.id)
+        assert go.wait(30)
+
+    loop = asyncio.new_event_loop()
+    executor = Executor(board, {"work": Handler(work, None)}, loop, reporter.put)
+    engine = Engine(link, board, executor, reporter, 1.0, lambda error: None)
+    made = [client.create_job(job("excess")).id for _ in range(2)]
+    leased: list[LeasedRun] = []
+
+    def lease() -> bool:
+        leased.extend(link.lease(2, 1.0, 10.0).runs)
+        return len(leased) == 2
+
+    until("both are leased", lease)
+    if case == "stopping":
+        engine.stop_taking()
+    reporter.start()
+    engine._take(leased, lease_clock() - (2.0 if case == "too late" else 0.0))
+    go.set()
+    until("nothing is held", board.is_idle)
+    assert started == ([leased[0].run_id] if case == "beyond the slots" else [])
+    runs = [next(client.list_runs(job_id)) for job_id in made]
+    backs = [run.id for run in runs if run.attempts[0].outcome == "handed_back"]
+    assert set(backs) == {run.run_id for run in leased} - set(started)
+    assert all(run.status == "queued" for run in runs if run.id in backs)
+    for job_id in made:
+        client.delete_job(job_id)
+    reporter.close()
+    link.close()
+    loop.close()
 
 
 def test_a_worker_that_the_server_refuses_says_so(server: Server) -> None:
