@@ -129,26 +129,27 @@ def test_what_a_paused_worker_held_goes_elsewhere(
 
 
 STOPPED = """
-import asyncio, sys
+import os, sys, threading
 from bellwether import Run, Worker
+def say(word: str) -> None:  # In one piece: handlers speak at the same time.
+    os.write(1, f"{word}\\n".encode())
 worker = Worker("stopped", slots=3, server=sys.argv[1], grace=1.0, cancel_grace=0.3)
 @worker.handler("quick")
 def quick(run: Run) -> str:
-    print("begun", flush=True)
+    say("begun")
     run.wait(0.5)
     return "finished"
 @worker.handler("polite")
 async def polite(run: Run) -> str:
-    print("begun", flush=True)
+    say("begun")
     await run.wait_canceled()
     return run.cancel_reason
 @worker.handler("deaf")
 def deaf(run: Run) -> None:
-    print("begun", flush=True)
-    import threading
+    say("begun")
     threading.Event().wait()
 worker.run()
-print("over", flush=True)
+say("over")
 """
 
 
