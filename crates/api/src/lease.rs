@@ -44,6 +44,12 @@ pub struct LeaseRequest {
 pub struct LeaseAnswer {
     /// The runs.
     pub runs: Vec<LeasedRun>,
+    /// Runs that the worker has and is to stop, and to report as canceled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// Whether the worker gets nothing more: it is to finish what it has, and end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
     /// How long they are the worker's, from when it asked, unless it is heard again.
     pub lease: Span,
     /// How often it should be heard.
@@ -132,7 +138,8 @@ pub struct HeartbeatRequest {
     /// The worker's name.
     #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._-]+$")]
     pub worker: String,
-    /// What it is at.
+    /// What it is at: all of it, since what it was given a while ago and does not name here it is
+    /// taken not to have.
     #[serde(default)]
     #[schema(max_items = 10000)]
     pub runs: Vec<LeasedAttempt>,
@@ -145,6 +152,9 @@ pub struct HeartbeatAnswer {
     pub lost: Vec<String>,
     /// Runs that are to be stopped, and reported as canceled.
     pub stop: Vec<String>,
+    /// Whether the worker gets nothing more: it is to finish what it has, and end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
     /// How long the others are the worker's, from when it asked.
     pub lease: Span,
 }

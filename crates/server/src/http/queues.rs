@@ -100,10 +100,13 @@ pub async fn lease(
         max: max as usize,
         wait,
     };
+    let worker = polling.worker.clone();
     let runs = node.remotes.poll(polling).await.map_err(refused)?;
     let settings = node.remotes.settings();
     Ok(Json(LeaseAnswer {
         runs: runs.iter().map(present_lease::run).collect(),
+        stop: node.remotes.to_stop(&worker).iter().map(ToString::to_string).collect(),
+        draining: node.remotes.is_draining(&worker),
         lease: span(settings.lease),
         heartbeat: span(settings.heartbeat),
     }))
@@ -137,7 +140,8 @@ pub async fn heartbeat(
         .unwrap_or_else(|| (at.iter().map(|(run, _)| *run).collect(), Vec::new()));
     let names = |runs: Vec<RunId>| runs.iter().map(ToString::to_string).collect();
     let lease = span(node.remotes.settings().lease);
-    Ok(Json(HeartbeatAnswer { lost: names(lost), stop: names(stop), lease }))
+    let draining = node.remotes.is_draining(&request.worker);
+    Ok(Json(HeartbeatAnswer { lost: names(lost), stop: names(stop), draining, lease }))
 }
 
 /// Stores how runs ended. Whether each was still the worker's is in the answer.

@@ -577,3 +577,43 @@ async fn r59_a_retry_goes_to_a_worker_that_did_not_just_fail_it() {
     second.finish(&last).await;
     assert_eq!(world.first_run(&job).await.status, RunStatus::Succeeded);
 }
+
+#[tokio::test]
+async fn a_polling_worker_keeps_its_runs_over_a_restart_and_gives_up_what_it_does_not_name() {
+    let world = world().await;
+    let job = world
+        .add(json!({"schedule": {"delay": "0s"}, "job_type": "x", "delivery": "at_least_once"}))
+        .await;
+    let ask = json!({"worker": "p", "job_types": ["x"], "wait": "10s"});
+    let leased = post(&world, "/v1/queues/default/lease", ask.clone()).await;
+    let run = &leased["runs"][0];
+    let World { server, dir, .. } = world;
+    server.shutdown().await.unwrap();
+    let mut settings = config(&dir);
+    settings.worker = false;
+    settings.worker_heartbeat = Duration::from_millis(200);
+    settings.worker_lease = Duration::from_secs(20);
+    let server = bellwether_server::start(settings).await.unwrap();
+    let client = bellwether_client::Client::new(&server.local_addr().to_string()).unwrap();
+    let world = World { server, client, dir };
+    let beat = json!({"worker": "p", "runs": [{"run_id": run["run_id"], "fencing_token": run["fencing_token"]}]});
+    let kept = post(&world, "/v1/queues/default/heartbeat", beat).await;
+    assert_eq!(kept["lost"], json!([]), "a restart of the server loses nothing: {kept}");
+    // It says that it has nothing: then nobody waits for its lease to end.
+    let nothing = json!({"worker": "p", "runs": []});
+    world
+        .until("given up", async || {
+            post(&world, "/v1/queues/default/heartbeat", nothing.clone()).await;
+            world.runs(&job).await[0].status == RunStatus::Queued
+        })
+        .await;
+    let again = post(&world, "/v1/queues/default/lease", ask).await;
+    assert_eq!(
+        (&again["runs"][0]["run_id"], &again["runs"][0]["attempt"]),
+        (&run["run_id"], &json!(2))
+    );
+    assert_eq!(world.send("POST", "/v1/workers/p/drain", "").await.0, 202);
+    let ended = json!({"worker": "p", "job_types": ["x"], "wait": "0s"});
+    let told = post(&world, "/v1/queues/default/lease", ended).await;
+    assert_eq!(told["draining"], true, "{told}");
+}

@@ -64,13 +64,12 @@ impl Remotes {
         self.drain_into(&worker, &mut orders, &mut found);
         if found.len() < polling.max {
             let _open = Open { remotes: self, worker: &worker };
+            // A seat that is closed gets nothing, whatever its room.
             let room = Room::Asked(polling.max - found.len());
             self.dispatch.set_seat(&worker, offer, room);
             self.wait_for(&worker, &mut orders, &mut found, until).await;
         }
         self.heard_by_name(&worker);
-        let held = found.iter().map(|a| (a.run, a.token, Lane::of(&a.definition)));
-        self.sent(&worker, held);
         Ok(found)
     }
 
@@ -82,7 +81,10 @@ impl Remotes {
         found: &mut Vec<Assignment>,
         until: Instant,
     ) {
-        while found.is_empty() {
+        // A worker that is to stop something more, or to leave, is told at once.
+        let news = |remotes: &Remotes| (remotes.is_draining(worker), remotes.to_stop(worker));
+        let known = news(self);
+        while found.is_empty() && news(self) == known {
             // A worker that waits is there.
             self.heard_by_name(worker);
             let slice = (Instant::now() + self.settings.heartbeat).min(until);
@@ -112,7 +114,13 @@ impl Remotes {
 
     fn take_order(&self, worker: &str, order: Order, found: &mut Vec<Assignment>) {
         match order {
-            Order::Run(assignments) => found.extend(assignments),
+            Order::Run(assignments) => {
+                // From here on it counts as held, so that a stop right behind it finds it.
+                let held = assignments.iter();
+                let held = held.map(|a| (a.run, a.token, Lane::of(&a.definition)));
+                self.sent(worker, held);
+                found.extend(assignments);
+            }
             Order::Stop(run, token) => self.stop_later(worker, run, token),
             Order::Drain => {}
             Order::Flush(answer) => {
@@ -128,7 +136,15 @@ impl Remotes {
     /// When there is no worker of this name, and so nothing that it could hold.
     pub fn beat(&self, worker: &str, at: &[(RunId, u64)]) -> Option<(Vec<RunId>, Vec<RunId>)> {
         self.collect_stops(worker);
-        self.heard_by_name(worker).then(|| self.lost_and_stopped(worker, at))
+        if !self.heard_by_name(worker) {
+            return None;
+        }
+        for (run, token) in self.unnamed(worker, at) {
+            if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
+                shard.lost(run, token, "its worker says that it does not have it".to_owned());
+            }
+        }
+        Some(self.lost_and_stopped(worker, at))
     }
 
     /// Stops that wait among the orders of a worker that polls.
@@ -138,6 +154,7 @@ impl Remotes {
         let mut later = Vec::new();
         self.drain_into(worker, &mut orders, &mut later);
         // Nobody asked for work: it was never handed out, so it is given back.
+        self.forget(worker, &later);
         self.hand_back(&later);
     }
 

@@ -51,6 +51,8 @@ struct Held {
     lane: Lane,
     /// Somebody wants it to be stopped.
     stop: bool,
+    /// When it was handed out, or taken up again after a restart.
+    since: Instant,
 }
 
 /// A worker as others see it.
@@ -129,7 +131,7 @@ impl Remotes {
             let remote = workers.entry(held.worker).or_insert_with(Remote::unseen);
             dispatch.already_under_way(&held.lane, 1);
             let StillHeld { run, token, stop, lane, .. } = held;
-            remote.held.insert(run, Held { token, lane, stop });
+            remote.held.insert(run, Held { token, lane, stop, since: Instant::now() });
         }
         if !workers.is_empty() {
             tracing::info!(workers = workers.len(), "runs are still with workers");
@@ -242,11 +244,48 @@ impl Remotes {
         self.workers.lock().get(worker)?.polls.clone()
     }
 
-    /// A worker that polls has been heard. False if there is none of this name.
+    /// A worker that polls has been heard, or one that is known from the store and may be one.
+    /// False if there is none of this name.
     pub(super) fn heard_by_name(&self, worker: &str) -> bool {
         let mut workers = self.workers.lock();
-        let remote = workers.get_mut(worker).filter(|remote| remote.polls.is_some());
+        let polls = |remote: &&mut Remote| remote.polls.is_some() || remote.instance.is_none();
+        let remote = workers.get_mut(worker).filter(polls);
         remote.map(|remote| remote.heard = Instant::now()).is_some()
+    }
+
+    /// Takes out what a worker that polls was given some time ago and does not name: it never got
+    /// it, or has given it up.
+    pub(super) fn unnamed(&self, worker: &str, at: &[(RunId, u64)]) -> Vec<(RunId, u64)> {
+        let named: BTreeSet<(RunId, u64)> = at.iter().copied().collect();
+        let mut workers = self.workers.lock();
+        let Some(remote) = workers.get_mut(worker) else { return Vec::new() };
+        let settled = |held: &Held| held.since.elapsed() > self.settings.heartbeat;
+        let unnamed: Vec<(RunId, u64)> = remote
+            .held
+            .iter()
+            .filter(|(run, held)| settled(held) && !named.contains(&(**run, held.token)))
+            .map(|(run, held)| (*run, held.token))
+            .collect();
+        for (run, _) in &unnamed {
+            if let Some(held) = remote.held.remove(run) {
+                self.dispatch.give_back(worker, &held.lane, 1);
+            }
+        }
+        unnamed
+    }
+
+    /// Whether a worker is to take nothing more.
+    #[must_use]
+    pub fn is_draining(&self, worker: &str) -> bool {
+        self.workers.lock().get(worker).is_some_and(|remote| remote.draining)
+    }
+
+    /// What a worker holds and is to stop.
+    #[must_use]
+    pub fn to_stop(&self, worker: &str) -> Vec<RunId> {
+        let workers = self.workers.lock();
+        let held = workers.get(worker).into_iter().flat_map(|remote| &remote.held);
+        held.filter(|(_, held)| held.stop).map(|(run, _)| *run).collect()
     }
 
     /// Of these, what a worker does not hold, and what it is to stop.
@@ -274,6 +313,15 @@ impl Remotes {
         self.settings
     }
 
+    /// Takes back that these were handed out.
+    pub(super) fn forget(&self, worker: &str, assignments: &[Assignment]) {
+        if let Some(remote) = self.workers.lock().get_mut(worker) {
+            for assignment in assignments {
+                remote.held.remove(&assignment.run);
+            }
+        }
+    }
+
     /// Gives back what was never handed out.
     pub(super) fn hand_back(&self, assignments: &[Assignment]) {
         for assignment in assignments {
@@ -289,7 +337,7 @@ impl Remotes {
     pub(super) fn sent(&self, worker: &str, runs: impl Iterator<Item = (RunId, u64, Lane)>) {
         if let Some(remote) = self.workers.lock().get_mut(worker) {
             for (run, token, lane) in runs {
-                remote.held.insert(run, Held { token, lane, stop: false });
+                remote.held.insert(run, Held { token, lane, stop: false, since: Instant::now() });
             }
         }
     }

@@ -1,0 +1,289 @@
+"""The client for programs without an event loop. `aclient` has the same for asyncio."""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+import httpx2
+
+from . import exchange
+from .calls import Call, Calls, Page, maintenance, merged
+from .errors import BellwetherError
+from .model import (
+    BatchAnswer,
+    Group,
+    Job,
+    JobStatus,
+    NextTimes,
+    Preview,
+    RunEvent,
+    RunRecord,
+    Tick,
+    Why,
+    WorkerInfo,
+)
+from .settings import CONNECT_SECONDS_MAX, settings
+from .spec import FullSchedule, JobSpec
+
+T = TypeVar("T")
+
+
+class Bellwether:
+    """A connection to a server; threads may share it.
+
+    What is not given comes from `BELLWETHER_SERVER`, `BELLWETHER_TOKEN`, `BELLWETHER_NAMESPACE`
+    and `BELLWETHER_CA_FILE`. A request that fails is sent again, `retries` times at most, if it
+    certainly was not done or does no harm when done twice.
+    """
+
+    def __init__(
+        self,
+        server: str | None = None,
+        *,
+        token: str | None = None,
+        namespace: str | None = None,
+        ca_file: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+    ) -> None:
+        self._settings = settings(server, token, namespace, ca_file)
+        self._calls = Calls(self._settings.namespace)
+        self._retries = retries
+        self._http = httpx2.Client(
+            base_url=self._settings.base,
+            headers=self._settings.headers,
+            timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS_MAX)),
+            verify=self._settings.tls(),
+        )
+
+    def __enter__(self) -> Bellwether:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def create_job(self, spec: JobSpec) -> Job:
+        """Create a job. One that is there with the same key and body is returned."""
+        return self._send(self._calls.create_job(spec))
+
+    def create_jobs(self, specs: Iterable[JobSpec]) -> BatchAnswer:
+        """Create many jobs, each accepted or refused on its own."""
+        return merged([self._send(call) for call in self._calls.batches(specs)])
+
+    def put_job(self, key: str, spec: JobSpec) -> Job:
+        """Create a job under a key, or replace the one that has it."""
+        return self._send(self._calls.put_job(key, spec))
+
+    def patch_job(self, job: str, changes: Mapping[str, Any]) -> Job:
+        """Change parts of a job: a JSON merge patch, in which `None` removes."""
+        return self._send(self._calls.patch_job(job, changes))
+
+    def get_job(self, job: str) -> Job:
+        """Return a job, by its id or key."""
+        return self._send(self._calls.get_job(job))
+
+    def delete_job(self, job: str) -> None:
+        """Delete a job with its history. Open runs are canceled."""
+        self._send(self._calls.delete_job(job))
+
+    def list_jobs(
+        self,
+        *,
+        group: str | None = None,
+        owner: str | None = None,
+        status: JobStatus | None = None,
+        label: str | None = None,
+        key_prefix: str | None = None,
+    ) -> Iterator[Job]:
+        """List jobs, fetched as they are asked for. A label is written `name=value`."""
+        query = dict(group=group, owner=owner, status=status, label=label, key_prefix=key_prefix)
+        return self._all(lambda cursor: self._calls.list_jobs(**query, cursor=cursor))
+
+    def pause_job(self, job: str, note: str | None = None) -> Job:
+        """Pause a job: nothing is launched until it is resumed."""
+        return self._send(self._calls.control_job(job, "pause", {"note": note}))
+
+    def resume_job(self, job: str) -> Job:
+        """End a job's pause and its maintenance."""
+        return self._send(self._calls.control_job(job, "resume"))
+
+    def maintain_job(
+        self,
+        job: str,
+        *,
+        until: datetime | None = None,
+        lasting: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Put a job into maintenance: its ticks are skipped, and shown as such."""
+        body = maintenance(until, lasting, note)
+        return self._send(self._calls.control_job(job, "maintenance", body))
+
+    def trigger(self, job: str) -> str:
+        """Run a job now, also one that is paused; returns the run's id."""
+        return self._send(self._calls.trigger(job))
+
+    def next_times(self, job: str, count: int | None = None) -> NextTimes:
+        """Return the next planned times of a job."""
+        return self._send(self._calls.next_times(job, count))
+
+    def why(self, job: str, at: datetime | None = None) -> Why:
+        """Say in words why a job did or did not run at a time; now if there is none."""
+        return self._send(self._calls.why(job, at))
+
+    def ticks(self, job: str) -> Iterator[Tick]:
+        """List what became of each tick of a job, newest first."""
+        return self._all(lambda cursor: self._calls.ticks(job, cursor))
+
+    def preview(
+        self,
+        schedule: str | FullSchedule,
+        *,
+        count: int | None = None,
+        start: datetime | None = None,
+    ) -> Preview:
+        """Say what a schedule means and when it would fire."""
+        return self._send(self._calls.preview(schedule, count, start))
+
+    def list_runs(
+        self,
+        job: str | None = None,
+        *,
+        status: str | None = None,
+        queue: str | None = None,
+        group: str | None = None,
+    ) -> Iterator[RunRecord]:
+        """List runs, newest first: of a job, or of all that the filters leave."""
+        if job is not None:
+            if status or queue or group:
+                raise ValueError("runs of one job cannot be filtered")
+            return self._all(lambda cursor: self._calls.runs_of_job(job, cursor))
+        query = dict(status=status, queue=queue, group=group)
+        return self._all(lambda cursor: self._calls.list_runs(**query, cursor=cursor))
+
+    def get_run(self, run: str) -> RunRecord:
+        """Return a run with its attempts."""
+        return self._send(self._calls.get_run(run))
+
+    def run_events(self, run: str) -> list[RunEvent]:
+        """Return what happened to a run, oldest first."""
+        return self._send(self._calls.run_events(run)).items
+
+    def cancel_run(self, run: str) -> None:
+        """Cancel a run. One that is under way is stopped."""
+        self._send(self._calls.control_run(run, "cancel"))
+
+    def retry_run(self, run: str) -> None:
+        """Give a run that has ended badly another go, under the same idempotency key."""
+        self._send(self._calls.control_run(run, "retry"))
+
+    def output(
+        self,
+        run: str,
+        *,
+        attempt: int | None = None,
+        stream: Literal["stdout", "stderr"] | None = None,
+    ) -> str:
+        """Return what a run printed; of its last attempt if there is none given."""
+        return self._send(self._calls.output(run, attempt, stream))
+
+    def follow_output(
+        self,
+        run: str,
+        *,
+        attempt: int | None = None,
+        stream: Literal["stdout", "stderr"] | None = None,
+    ) -> Iterator[str]:
+        """Yield what a run prints as it is printed, until the run has ended."""
+        call = self._calls.output(run, attempt, stream, follow=True)
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        forever = httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX)
+        try:
+            with self._http.stream(
+                "GET", call.path, params=call.query, timeout=forever
+            ) as response:
+                if response.status_code >= 300:
+                    body = response.read()
+                    raise exchange.refusal(response.status_code, response.headers, body)
+                for chunk in response.iter_bytes():
+                    if text := decoder.decode(chunk):
+                        yield text
+        except httpx2.HTTPError as error:
+            raise exchange.failed(error) from error
+
+    def list_groups(self) -> Iterator[Group]:
+        """List groups, by namespace and name."""
+        return self._all(lambda cursor: self._calls.list_groups(cursor))
+
+    def pause_group(self, group: str, note: str | None = None) -> None:
+        """Pause all jobs of a group, present and future."""
+        self._send(self._calls.control_group(group, "pause", {"note": note}))
+
+    def resume_group(self, group: str) -> None:
+        """End a group's pause and its maintenance."""
+        self._send(self._calls.control_group(group, "resume"))
+
+    def maintain_group(
+        self,
+        group: str,
+        *,
+        until: datetime | None = None,
+        lasting: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Put a group into maintenance: ticks of its jobs are skipped, and shown as such."""
+        body = maintenance(until, lasting, note)
+        self._send(self._calls.control_group(group, "maintenance", body))
+
+    def list_workers(self) -> list[WorkerInfo]:
+        """List the workers."""
+        return self._send(self._calls.list_workers()).items
+
+    def drain_worker(self, worker: str) -> None:
+        """Make a worker take nothing more. What it has it finishes."""
+        self._send(self._calls.drain_worker(worker))
+
+    def _send(self, call: Call[T]) -> T:
+        attempt = 0
+        while True:
+            try:
+                return self._send_once(call)
+            except BellwetherError as error:
+                pause = exchange.pause_before_retry(call, error, attempt)
+                if pause is None or attempt >= self._retries:
+                    raise
+            attempt += 1
+            time.sleep(pause)
+
+    def _send_once(self, call: Call[T]) -> T:
+        headers = {} if call.body is None else {"content-type": call.content_type}
+        try:
+            response = self._http.request(
+                call.method, call.path, params=call.query, content=call.body, headers=headers
+            )
+        except httpx2.HTTPError as error:
+            raise exchange.failed(error) from error
+        return exchange.answer(call, response.status_code, response.headers, response.content)
+
+    def _all(self, fetch: Callable[[str | None], Call[Page[T]]]) -> Iterator[T]:
+        cursor: str | None = None
+        while True:
+            page = self._send(fetch(cursor))
+            yield from page.items
+            # An empty page is not the end: only a missing cursor is.
+            if (cursor := page.next_cursor) is None:
+                return

@@ -1,0 +1,126 @@
+"""The three requests of a worker: lease, heartbeat, complete. Nothing is sent twice here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from .. import exchange
+from ..calls import Call, read_as, to_body
+from ..settings import Settings
+from ..times import format_span
+
+
+@dataclass(frozen=True)
+class LeasedRun:
+    """A run as it is leased."""
+
+    run_id: str
+    job_id: str
+    namespace: str
+    queue: str
+    attempt: int
+    fencing_token: int
+    idempotency_key: str
+    scheduled_at: datetime
+    key: str = ""
+    job_type: str = ""
+    timeout: str | None = None
+    payload: Any = None
+
+
+@dataclass(frozen=True)
+class Leased:
+    """What is to be run, and how to keep it."""
+
+    runs: list[LeasedRun]
+    lease: str
+    heartbeat: str
+
+
+@dataclass(frozen=True)
+class Beaten:
+    """What the worker has lost, and what it is to stop."""
+
+    lost: list[str]
+    stop: list[str]
+    lease: str
+
+
+@dataclass(frozen=True)
+class TakenUp:
+    """Whether a run's end was taken up."""
+
+    run_id: str
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What became of what the worker said."""
+
+    results: list[TakenUp]
+
+
+@dataclass
+class Link:
+    """A worker's connection; its threads share it."""
+
+    settings: Settings
+    queue: str
+    worker: str
+    job_types: list[str]
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Set the connections up; nothing is sent yet."""
+        # No proxies: that one refuses connections would say nothing about the server.
+        self._http = httpx2.Client(
+            base_url=self.settings.base,
+            headers=self.settings.headers,
+            verify=self.settings.tls(),
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def lease(self, max_runs: int, wait: float, timeout: float) -> Leased:
+        """Wait for work."""
+        body = {
+            "worker": self.worker,
+            "job_types": self.job_types,
+            "labels": self.labels,
+            "max": max_runs,
+            "wait": format_span(wait),
+        }
+        return self._send("lease", body, Leased, wait + timeout)
+
+    def heartbeat(self, runs: list[tuple[str, int]], timeout: float) -> Beaten:
+        """Keep what is held."""
+        held = [{"run_id": run, "fencing_token": token} for run, token in runs]
+        return self._send("heartbeat", {"worker": self.worker, "runs": held}, Beaten, timeout)
+
+    def complete(self, results: list[dict[str, Any]], timeout: float) -> Completed:
+        """Say how runs ended."""
+        body = {"worker": self.worker, "results": results}
+        return self._send("complete", body, Completed, timeout)
+
+    def _send(self, verb: str, body: object, kind: type[exchange.T], timeout: float) -> exchange.T:
+        path = f"/v1/queues/{quote(self.queue, safe='')}/{verb}"
+        call = Call("POST", path, read_as(kind), body=to_body(body))
+        try:
+            response = self._http.post(
+                path,
+                content=call.body,
+                headers={"content-type": "application/json"},
+                timeout=httpx2.Timeout(timeout),
+            )
+        except httpx2.HTTPError as error:
+            raise exchange.failed(error) from error
+        return exchange.answer(call, response.status_code, response.headers, response.content)
