@@ -1,0 +1,126 @@
+//! Workers that ask for work request by request.
+
+use std::time::Duration;
+
+use bellwether_api::RunStatus;
+use serde_json::json;
+
+use crate::puppet::{patient, post, world};
+use crate::world::{World, config};
+
+#[tokio::test]
+async fn r46_any_language_is_a_worker_with_three_requests() {
+    let world = patient().await;
+    let job = world
+        .add(json!({"schedule": {"delay": "0s"}, "job_type": "mail", "payload": {"to": "ana"}, "queue": "q"}))
+        .await;
+    let ask = json!({"worker": "curl", "job_types": ["mail"], "wait": "30s", "max": 5});
+    let leased = post(&world, "/v1/queues/q/lease", ask.clone()).await;
+    let run = &leased["runs"][0];
+    assert_eq!((&run["job_id"], &run["attempt"]), (&json!(job.info.id), &json!(1)), "{leased}");
+    assert_eq!((&run["payload"], &run["job_type"]), (&json!({"to": "ana"}), &json!("mail")));
+    assert_eq!(run["idempotency_key"], run["run_id"]);
+    let held = json!({"run_id": run["run_id"], "fencing_token": run["fencing_token"]});
+    let beat = json!({"worker": "curl", "runs": [held]});
+    let kept = post(&world, "/v1/queues/q/heartbeat", beat.clone()).await;
+    assert_eq!((&kept["lost"], &kept["stop"]), (&json!([]), &json!([])));
+    let ended = |outcome: &str, token: u64| {
+        json!({"worker": "curl", "results": [{"run_id": run["run_id"], "fencing_token": token,
+            "outcome": outcome, "output": "sent\n", "result": {"id": 7}}]})
+    };
+    let token = run["fencing_token"].as_u64().unwrap();
+    let stale = post(&world, "/v1/queues/q/complete", ended("succeeded", token - 1)).await;
+    assert_eq!(stale["results"][0]["accepted"], false);
+    let done = post(&world, "/v1/queues/q/complete", ended("succeeded", token)).await;
+    assert_eq!(done["results"][0]["accepted"], true, "{done}");
+    let run = world.first_run(&job).await;
+    assert_eq!(run.status, RunStatus::Succeeded);
+    assert_eq!(run.attempts[0].result.as_ref().unwrap().get(), r#"{"id":7}"#);
+    assert_eq!(run.attempts[0].worker, "curl");
+    let (_, output) = world.send("GET", &format!("/v1/runs/{}/output", run.id), "").await;
+    assert_eq!(output, "sent\n");
+    let none = json!({"worker": "curl", "job_types": ["mail"], "wait": "0s"});
+    assert_eq!(post(&world, "/v1/queues/q/lease", none).await["runs"], json!([]));
+    let lost = post(&world, "/v1/queues/q/heartbeat", beat).await;
+    assert_eq!(lost["lost"], json!([run.id]), "it is over");
+}
+
+#[tokio::test]
+async fn a_worker_that_polls_gets_what_it_asks_for_and_no_more() {
+    let world = world().await;
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.push(
+            world.add(json!({"schedule": {"delay": "0s"}, "job_type": "x", "delivery": "at_least_once"})).await,
+        );
+    }
+    let ask = |max: u32| json!({"worker": "p", "job_types": ["x"], "wait": "10s", "max": max});
+    let mut runs = Vec::new();
+    while runs.len() < 2 {
+        let max = 2 - runs.len() as u32;
+        let more = post(&world, "/v1/queues/default/lease", ask(max)).await;
+        runs.extend(more["runs"].as_array().unwrap().clone());
+    }
+    assert_eq!(runs.len(), 2);
+    let (_, workers) = world.send("GET", "/v1/workers", "").await;
+    assert_eq!(workers["items"][0]["running"], 2, "{workers}");
+    let id = runs[0]["run_id"].as_str().unwrap();
+    world.send("POST", &format!("/v1/runs/{id}/cancel"), "").await;
+    let beat =
+        json!({"worker": "p", "runs": [{"run_id": id, "fencing_token": runs[0]["fencing_token"]}]});
+    world
+        .until("told to stop", async || {
+            post(&world, "/v1/queues/default/heartbeat", beat.clone()).await["stop"] == json!([id])
+        })
+        .await;
+    // Nobody hears of it any more: what it has goes to another.
+    let other = runs[1]["job_id"].as_str().unwrap();
+    let other = jobs.iter().find(|job| job.info.id == other).unwrap();
+    world.run_when(other, 1, |run| run.status == RunStatus::Queued).await;
+    let taken = json!({"worker": "a b", "job_types": ["x"]});
+    let (status, refused) = world.send("POST", "/v1/queues/q/lease", taken.to_string()).await;
+    assert_eq!((status, &refused["code"]), (422, &json!("invalid_worker")));
+    let nothing = json!({"worker": "p"});
+    let (status, _) = world.send("POST", "/v1/queues/q/lease", nothing.to_string()).await;
+    assert_eq!(status, 422);
+}
+
+#[tokio::test]
+async fn a_polling_worker_keeps_its_runs_over_a_restart_and_gives_up_what_it_does_not_name() {
+    let world = world().await;
+    let job = world
+        .add(json!({"schedule": {"delay": "0s"}, "job_type": "x", "delivery": "at_least_once"}))
+        .await;
+    let ask = json!({"worker": "p", "job_types": ["x"], "wait": "10s"});
+    let leased = post(&world, "/v1/queues/default/lease", ask.clone()).await;
+    let run = &leased["runs"][0];
+    let World { server, dir, .. } = world;
+    server.shutdown().await.unwrap();
+    let mut settings = config(&dir);
+    settings.worker = false;
+    settings.worker_heartbeat = Duration::from_millis(200);
+    settings.worker_lease = Duration::from_secs(20);
+    let server = bellwether_server::start(settings).await.unwrap();
+    let client = bellwether_client::Client::new(&server.local_addr().to_string()).unwrap();
+    let world = World { server, client, dir };
+    let beat = json!({"worker": "p", "runs": [{"run_id": run["run_id"], "fencing_token": run["fencing_token"]}]});
+    let kept = post(&world, "/v1/queues/default/heartbeat", beat).await;
+    assert_eq!(kept["lost"], json!([]), "a restart of the server loses nothing: {kept}");
+    // It says that it has nothing: then nobody waits for its lease to end.
+    let nothing = json!({"worker": "p", "runs": []});
+    world
+        .until("given up", async || {
+            post(&world, "/v1/queues/default/heartbeat", nothing.clone()).await;
+            world.runs(&job).await[0].status == RunStatus::Queued
+        })
+        .await;
+    let again = post(&world, "/v1/queues/default/lease", ask).await;
+    assert_eq!(
+        (&again["runs"][0]["run_id"], &again["runs"][0]["attempt"]),
+        (&run["run_id"], &json!(2))
+    );
+    assert_eq!(world.send("POST", "/v1/workers/p/drain", "").await.0, 202);
+    let ended = json!({"worker": "p", "job_types": ["x"], "wait": "0s"});
+    let told = post(&world, "/v1/queues/default/lease", ended).await;
+    assert_eq!(told["draining"], true, "{told}");
+}
