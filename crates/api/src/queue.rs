@@ -42,6 +42,6 @@ pub struct QueueSpec {
     pub paused: Option<bool>,
     /// Why, for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 1024)]
     pub note: Option<String>,
 }

@@ -23,7 +23,7 @@ use super::present_lease;
 use crate::access::Caller;
 use crate::node::Node;
 use crate::shard::Failure;
-use crate::work::{NotLetIn, Polling};
+use crate::work::{NotLetIn, Polling, check_worker_name};
 
 /// The longest a request waits for work.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -127,6 +127,7 @@ pub async fn heartbeat(
     JsonBody(request): JsonBody<HeartbeatRequest>,
 ) -> Answer<Json<HeartbeatAnswer>> {
     may_work(&caller)?;
+    named(&request.worker)?;
     enough(request.runs.len(), "runs")?;
     let at: Vec<(RunId, u64)> = request
         .runs
@@ -159,6 +160,7 @@ pub async fn complete(
     JsonBody(request): JsonBody<CompleteRequest>,
 ) -> Answer<Json<CompleteAnswer>> {
     may_work(&caller)?;
+    named(&request.worker)?;
     enough(request.results.len(), "results")?;
     let mut results = Vec::new();
     let mut reports = Vec::new();
@@ -183,6 +185,10 @@ pub async fn complete(
         }
     }
     Ok(Json(CompleteAnswer { results }))
+}
+
+fn named(worker: &str) -> Answer<()> {
+    check_worker_name(worker).map_err(|why| refused(NotLetIn::Invalid(why)).into())
 }
 
 fn enough(count: usize, field: &str) -> Answer<()> {

@@ -18,4 +18,6 @@ mod wire;
 pub use dispatch::Dispatch;
 pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
 pub use queues::QueueLimits;
-pub use remote::{LeaseSettings, NotLetIn, Polling, Remotes, StillHeld, WorkerState, service};
+pub use remote::{
+    LeaseSettings, NotLetIn, Polling, Remotes, StillHeld, WorkerState, check_worker_name, service,
+};

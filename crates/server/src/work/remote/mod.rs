@@ -19,5 +19,5 @@ mod service;
 mod session;
 
 pub use polling::Polling;
-pub use registry::{LeaseSettings, NotLetIn, Remotes, StillHeld, WorkerState};
+pub use registry::{LeaseSettings, NotLetIn, Remotes, StillHeld, WorkerState, check_worker_name};
 pub use service::service;

@@ -538,16 +538,26 @@ impl Remote {
     }
 }
 
+fn plain(text: &str, max: usize) -> bool {
+    !text.is_empty()
+        && text.len() <= max
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
+/// Whether this may be the name of a worker.
+///
+/// # Errors
+/// What names look like.
+pub fn check_worker_name(name: &str) -> Result<(), String> {
+    if plain(name, 128) {
+        return Ok(());
+    }
+    Err("a worker's name has 1 to 128 letters, digits and . _ -".to_owned())
+}
+
 /// Names that may stand in records, logs and addresses.
 fn check_names(hello: &wire::Hello) -> Result<(), String> {
-    let plain = |text: &str, max: usize| {
-        !text.is_empty()
-            && text.len() <= max
-            && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
-    };
-    if !plain(&hello.name, 128) {
-        return Err("a worker's name has 1 to 128 letters, digits and . _ -".to_owned());
-    }
+    check_worker_name(&hello.name)?;
     if !plain(&hello.instance, 64) {
         return Err("the instance of a worker has 1 to 64 letters, digits and . _ -".to_owned());
     }
