@@ -129,6 +129,9 @@ pub async fn heartbeat(
     may_work(&caller)?;
     named(&request.worker)?;
     enough(request.runs.len(), "runs")?;
+    for held in &request.runs {
+        short("runs.run_id", &held.run_id, 64)?;
+    }
     let at: Vec<(RunId, u64)> = request
         .runs
         .iter()
@@ -165,7 +168,10 @@ pub async fn complete(
     let mut results = Vec::new();
     let mut reports = Vec::new();
     for (at, ended) in request.results.into_iter().enumerate() {
-        let run_id = ended.run_id.chars().take(64).collect();
+        short("results.run_id", &ended.run_id, 64)?;
+        short("results.reason", &ended.reason, 64)?;
+        short("results.detail", &ended.detail, 1_000)?;
+        let run_id = ended.run_id.clone();
         results.push(CompleteResult { run_id, accepted: false });
         if let Some(report) = present_lease::report(ended)? {
             reports.push((at, report));
@@ -185,6 +191,14 @@ pub async fn complete(
         }
     }
     Ok(Json(CompleteAnswer { results }))
+}
+
+fn short(field: &str, text: &str, max: usize) -> Answer<()> {
+    if text.chars().count() <= max {
+        return Ok(());
+    }
+    let detail = format!("it has at most {max} characters");
+    Err(Problem::new(422, "too_long", detail).at(field).into())
 }
 
 fn named(worker: &str) -> Answer<()> {
