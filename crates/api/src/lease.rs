@@ -86,7 +86,7 @@ pub struct LeasedRun {
     pub job_type: String,
     /// What the handler is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub payload: Option<Box<RawValue>>,
     /// The command, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +196,7 @@ pub struct CompletedRun {
     pub output: String,
     /// What it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
     /// Exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -128,7 +128,7 @@ pub struct Attempt {
     pub response: Option<Response>,
     /// What its handler returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
     /// Bytes it printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

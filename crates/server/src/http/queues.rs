@@ -131,6 +131,7 @@ pub async fn heartbeat(
     enough(request.runs.len(), "runs")?;
     for held in &request.runs {
         short("runs.run_id", &held.run_id, 64)?;
+        token("runs.fencing_token", held.fencing_token)?;
     }
     let at: Vec<(RunId, u64)> = request
         .runs
@@ -169,6 +170,7 @@ pub async fn complete(
     let mut reports = Vec::new();
     for (at, ended) in request.results.into_iter().enumerate() {
         short("results.run_id", &ended.run_id, 64)?;
+        token("results.fencing_token", ended.fencing_token)?;
         short("results.reason", &ended.reason, 64)?;
         short("results.detail", &ended.detail, 1_000)?;
         let run_id = ended.run_id.clone();
@@ -191,6 +193,14 @@ pub async fn complete(
         }
     }
     Ok(Json(CompleteAnswer { results }))
+}
+
+fn token(field: &str, token: u64) -> Answer<()> {
+    if i64::try_from(token).is_ok() {
+        return Ok(());
+    }
+    let detail = "there is no such token; send the one that came with the run";
+    Err(Problem::new(422, "out_of_range", detail).at(field).into())
 }
 
 fn short(field: &str, text: &str, max: usize) -> Answer<()> {
