@@ -100,11 +100,11 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(queues::lease))
         .routes(routes!(queue_bounds::list))
         .routes(routes!(queue_bounds::put))
-        .routes(routes!(queues::heartbeat))
         .layer(DefaultBodyLimit::max(BODY_MAX));
     let large = OpenApiRouter::new()
         .routes(routes!(jobs_batch::batch))
         .routes(routes!(queues::complete))
+        .routes(routes!(queues::heartbeat))
         .layer(DefaultBodyLimit::max(BATCH_BODY_MAX));
     small.merge(large)
 }
