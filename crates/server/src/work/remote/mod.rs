@@ -13,11 +13,13 @@
 //! What is not decided here: what becomes of a run. A report counts if its fencing token does, and
 //! that only the run's shard knows.
 
+mod introduction;
 mod polling;
 mod registry;
 mod service;
 mod session;
 
+pub use introduction::check_worker_name;
 pub use polling::Polling;
-pub use registry::{LeaseSettings, NotLetIn, Remotes, StillHeld, WorkerState, check_worker_name};
+pub use registry::{LeaseSettings, NotLetIn, Remotes, StillHeld, WorkerState};
 pub use service::service;

@@ -11,6 +11,7 @@ use bellwether_protocol::v1 as wire;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::introduction::{check_names, less, offer_of, room_of};
 use super::polling::Orders;
 use super::session::Session;
 use crate::clock;
@@ -535,71 +536,5 @@ impl Remote {
             run.is_some_and(|run| self.held.get(&run).is_some_and(|h| h.token == held.token))
         };
         says.iter().filter(|held| !is_held(held)).cloned().collect()
-    }
-}
-
-fn plain(text: &str, max: usize) -> bool {
-    !text.is_empty()
-        && text.len() <= max
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
-}
-
-/// Whether this may be the name of a worker.
-///
-/// # Errors
-/// What names look like.
-pub fn check_worker_name(name: &str) -> Result<(), String> {
-    if plain(name, 128) {
-        return Ok(());
-    }
-    Err("a worker's name has 1 to 128 letters, digits and . _ -".to_owned())
-}
-
-/// Names that may stand in records, logs and addresses.
-fn check_names(hello: &wire::Hello) -> Result<(), String> {
-    check_worker_name(&hello.name)?;
-    if !plain(&hello.instance, 64) {
-        return Err("the instance of a worker has 1 to 64 letters, digits and . _ -".to_owned());
-    }
-    let label = |(name, value): (&String, &String)| name.len() <= 128 && value.len() <= 256;
-    if hello.labels.len() > 64 || !hello.labels.iter().all(label) {
-        return Err("a worker has at most 64 labels of 128 and 256 characters".to_owned());
-    }
-    if hello.queues.len() > 256 || hello.job_types.len() > 1_024 {
-        return Err("a worker takes from at most 256 queues and has 1024 job types".to_owned());
-    }
-    Ok(())
-}
-
-fn offer_of(hello: &wire::Hello) -> Offer {
-    Offer {
-        queues: hello.queues.iter().cloned().collect(),
-        labels: hello.labels.clone().into_iter().collect(),
-        commands: hello.commands,
-        http: hello.http,
-        job_types: hello.job_types.iter().cloned().collect(),
-    }
-}
-
-/// How much a worker takes at once, and how to show it.
-fn room_of(capacity: Option<&wire::Capacity>) -> Result<(Room, Option<u32>), String> {
-    match capacity.and_then(|capacity| capacity.mode.as_ref()) {
-        Some(wire::capacity::Mode::Slots(slots)) => {
-            Ok((Room::Shared(*slots as usize), Some(*slots)))
-        }
-        Some(wire::capacity::Mode::Unlimited(true)) => Ok((Room::Unlimited, None)),
-        Some(wire::capacity::Mode::Resources(_)) => {
-            Err("this server does not place by resources; say how many slots".to_owned())
-        }
-        Some(wire::capacity::Mode::Unlimited(false)) | None => {
-            Err("say how much the worker takes at once".to_owned())
-        }
-    }
-}
-
-fn less(room: Room, taken: usize) -> Room {
-    match room {
-        Room::Shared(free) => Room::Shared(free.saturating_sub(taken)),
-        other => other,
     }
 }
