@@ -253,8 +253,9 @@ async fn r55_a_response_that_trickles_times_out() {
     let slow = raw(async |mut socket| {
         read_request(&mut socket).await;
         socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").await.ok();
+        let mut trickle = tokio::time::interval(Duration::from_millis(20));
         while socket.write_all(b"x").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            trickle.tick().await;
         }
     })
     .await;

@@ -56,7 +56,8 @@ async fn r22_rabbitmq_confirms_what_a_queue_has() {
         certificate.path("ca.pem"),
         certificate.path("cert.pem"),
         certificate.path("key.pem"),
-    ));
+    ))
+    .await;
     let url = format!("amqp://guest:guest@127.0.0.1:{}", broker.port);
     let executor = executor();
     {
@@ -75,7 +76,7 @@ async fn r22_rabbitmq_confirms_what_a_queue_has() {
     let (code, text) = failure(&finished);
     assert!(matches!(code, ReasonCode::ConnectError | ReasonCode::Unconfirmed), "{text}");
     assert!(finished.retryable, "{text}");
-    broker.restart();
+    broker.restart().await;
     common::until_async("RabbitMQ takes messages again", async || {
         run(&executor, attempt_of(&url, "", "emails")).await.succeeded().then_some(())
     })

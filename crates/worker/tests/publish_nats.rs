@@ -41,7 +41,7 @@ fn said(finished: &Finished) -> serde_json::Value {
 
 #[tokio::test]
 async fn r22_a_stream_confirms_once_and_the_message_says_for_which_run_it_is() {
-    let broker = brokers::nats(Some("s3cr3t"));
+    let broker = brokers::nats(Some("s3cr3t")).await;
     let url = format!("nats://ana:s3cr3t@127.0.0.1:{}", broker.port);
     let client = bellwether_worker::publish::nats::connect(
         &url,
@@ -104,7 +104,7 @@ async fn r22_a_stream_confirms_once_and_the_message_says_for_which_run_it_is() {
 
 #[tokio::test]
 async fn r22_a_message_without_a_stream_has_reached_the_server() {
-    let broker = brokers::nats(None);
+    let broker = brokers::nats(None).await;
     let url = format!("nats://127.0.0.1:{}", broker.port);
     let client = async_nats::connect(&url).await.unwrap();
     let mut listener = client.subscribe("news").await.unwrap();
@@ -118,7 +118,7 @@ async fn r22_a_message_without_a_stream_has_reached_the_server() {
 
 #[tokio::test]
 async fn r22_a_broken_connection_is_made_again() {
-    let mut broker = brokers::nats(None);
+    let mut broker = brokers::nats(None).await;
     let url = format!("nats://127.0.0.1:{}", broker.port);
     let executor = executor();
     let publish = || run(&executor, attempt_of(&url, "news", false));
@@ -128,7 +128,7 @@ async fn r22_a_broken_connection_is_made_again() {
     let (code, text) = failure(&finished);
     assert!(matches!(code, ReasonCode::ConnectError | ReasonCode::Unconfirmed), "{text}");
     assert!(finished.retryable, "{text}");
-    broker.restart();
+    broker.restart().await;
     let finished = publish().await;
     assert!(finished.succeeded(), "{:?}", finished.outcome);
 }
@@ -140,7 +140,8 @@ async fn r55_nats_is_trusted_by_its_certificate() {
         "tls {{ cert_file: \"{}\", key_file: \"{}\" }}\n",
         certificate.path("cert.pem"),
         certificate.path("key.pem")
-    ));
+    ))
+    .await;
     let url = format!("tls://localhost:{}", broker.port);
     let finished = run(&certificate.trusting(), attempt_of(&url, "news", false)).await;
     assert!(finished.succeeded(), "{:?}", finished.outcome);
@@ -151,7 +152,7 @@ async fn r55_nats_is_trusted_by_its_certificate() {
 
 #[tokio::test]
 async fn r55_a_wrong_password_is_a_failure_without_the_password() {
-    let broker = brokers::nats(Some("other"));
+    let broker = brokers::nats(Some("other")).await;
     let url = format!("nats://ana:s3cr3t@127.0.0.1:{}", broker.port);
     let finished = run(&executor(), attempt_of(&url, "news", true)).await;
     let (code, text) = failure(&finished);

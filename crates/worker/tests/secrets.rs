@@ -74,7 +74,7 @@ async fn r55_secrets_are_nowhere() {
     assert!(run(attempt).await.succeeded());
 
     for (password, jetstream) in [("x", true), (NEEDLE, true), (NEEDLE, false)] {
-        let broker = brokers::nats(Some(password));
+        let broker = brokers::nats(Some(password)).await;
         let url = format!("nats://ana:{NEEDLE}@127.0.0.1:{}", broker.port);
         let nats = Broker::Nats { url, subject: "news".into(), jetstream };
         // Headers and bodies are in the library's own log at the finest level, which whoever

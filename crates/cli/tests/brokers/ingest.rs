@@ -12,6 +12,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, ConnectionProperties};
 use serde_json::json;
 
+use crate::random::Random;
 use crate::server::Server;
 use crate::{brokers, until};
 
@@ -58,14 +59,12 @@ async fn found(client: &Client) -> Vec<usize> {
 /// Kills the server at random moments while messages come in, and returns one that is left alone.
 async fn killed_often(dir: &Path, source: &str, publish: impl AsyncFn(usize)) -> Server {
     let flags = ["--no-worker", "--ingest", source];
-    let mut random = u64::from(std::process::id()) | 1;
+    let mut random = Random::seeded("INGEST_SEED");
     for round in 0..KILLS {
         let mut server = Server::start_with(dir, &flags).await;
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
+        let moment = random.moment_within(100);
         let killing = async {
-            tokio::time::sleep(Duration::from_millis(random % 100)).await;
+            moment.await;
             server.kill();
         };
         let publishing = async {
@@ -86,7 +85,7 @@ async fn metric(client: &Client, name: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r22_killed_between_delivery_and_ack_a_stream_loses_and_doubles_nothing() {
-    let broker = brokers::nats(Some("s3cr3t"));
+    let broker = brokers::nats(Some("s3cr3t")).await;
     let address = format!("127.0.0.1:{}", broker.port);
     let login = async_nats::ConnectOptions::new().user_and_password("ana".into(), "s3cr3t".into());
     let context = jetstream::new(login.connect(&address).await.unwrap());
@@ -143,7 +142,7 @@ async fn consumer_info(stream: &stream::Stream) -> jetstream::consumer::Info {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r22_killed_between_delivery_and_ack_a_queue_loses_and_doubles_nothing() {
-    let broker = brokers::rabbitmq();
+    let broker = brokers::rabbitmq().await;
     let url = format!("amqp://guest:guest@127.0.0.1:{}", broker.port);
     let connection =
         lapin::Connection::connect(&url, ConnectionProperties::default()).await.unwrap();

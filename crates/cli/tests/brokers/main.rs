@@ -9,6 +9,8 @@
 mod brokers;
 mod ingest;
 mod publish;
+#[path = "../kill/random.rs"]
+mod random;
 #[path = "../kill/server.rs"]
 mod server;
 
@@ -19,12 +21,13 @@ use bellwether_api::JobSpec;
 /// Waits until a condition gives a value; fails after two minutes.
 async fn until<T>(what: &str, condition: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(120);
+    let mut look = tokio::time::interval(Duration::from_millis(20));
     loop {
+        look.tick().await;
         if let Some(value) = condition().await {
             return value;
         }
         assert!(Instant::now() < deadline, "waited in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -16,7 +16,7 @@ async fn outcome(client: &Client, key: &str) -> Option<(RunStatus, usize)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r22_a_broker_that_is_down_is_tried_again_and_secrets_stay_secret() {
-    let mut broker = brokers::nats(Some("s3cr3t"));
+    let mut broker = brokers::nats(Some("s3cr3t")).await;
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start_with(dir.path(), &["--log-level", "trace"]).await;
     let client = &server.client;
@@ -51,7 +51,7 @@ async fn r22_a_broker_that_is_down_is_tried_again_and_secrets_stay_secret() {
         outcome(client, "mail").await.filter(|(_, attempt)| *attempt > 1)
     })
     .await;
-    broker.restart();
+    broker.restart().await;
     let run = until("the message is published", async || {
         outcome(client, "mail").await.filter(|(status, _)| *status == RunStatus::Succeeded)
     })

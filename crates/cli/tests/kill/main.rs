@@ -12,46 +12,26 @@
 #![allow(clippy::unwrap_used)]
 
 mod checks;
+mod random;
 mod server;
 mod work;
 
-use std::time::Duration;
-
+use random::{Random, setting};
 use server::Server;
 use work::Promises;
-
-/// A small generator of random numbers, so that a seed decides everything that can be decided.
-pub struct Random(u64);
-
-impl Random {
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r64_r65_r70_r71_killed_fifty_times_nothing_is_lost_or_doubled() {
     let rounds = setting("KILL_ROUNDS", 50);
-    let seed = setting("KILL_SEED", u64::from(std::process::id()) * 7_919 + 1);
-    println!("replay with KILL_SEED={seed} KILL_ROUNDS={rounds}");
-    let mut random = Random(seed);
+    let mut random = Random::seeded("KILL_SEED");
     let dir = tempfile::tempdir().unwrap();
     let record = dir.path().join("ran");
     let mut server = Server::start(dir.path()).await;
     let mut promises = Promises::new(&record);
     promises.add_recurring(&server).await;
     for round in 0..rounds {
-        let lifetime = Duration::from_millis(random.below(400));
         let (kept, loading) = promises.load(&server, &mut random, round);
-        tokio::time::sleep(lifetime).await;
+        random.moment_within(400).await;
         server.kill();
         loading.abort();
         // What was being acknowledged when the server died may or may not be there; only what had

@@ -40,12 +40,13 @@ impl Server {
             .unwrap();
         let client = Client::new(&address).unwrap();
         let begun = Instant::now();
+        let mut look = tokio::time::interval(Duration::from_millis(10));
         while !client.health().await.is_ok_and(|health| health.ready) {
             let ended = process.try_wait().unwrap();
             let log = || std::fs::read_to_string(log_path(dir)).unwrap_or_default();
             assert!(ended.is_none(), "the server ended ({ended:?}): {}", log());
             assert!(begun.elapsed() < READY_MAX, "the server is not ready: {}", log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            look.tick().await;
         }
         Server { process, client }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bellwether_api::{JobSpec, JobStatus, PauseRequest};
 use tokio::task::JoinHandle;
 
-use crate::Random;
+use crate::random::Random;
 use crate::server::Server;
 
 /// What a job was promised.
@@ -122,6 +122,7 @@ impl Promises {
     /// Waits until every acknowledged job has ended.
     pub async fn wait_until_all_ended(&self, server: &Server) {
         let begun = Instant::now();
+        let mut look = tokio::time::interval(Duration::from_millis(20));
         for promise in &self.jobs {
             loop {
                 let job = server.client.job(&promise.id).await;
@@ -132,13 +133,13 @@ impl Promises {
                 }
                 let stuck = begun.elapsed() > Duration::from_secs(120);
                 assert!(!stuck, "{} does not end: {:?}", promise.id, job.info);
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                look.tick().await;
             }
         }
         for job in &self.recurring {
             while !server.client.job(job).await.unwrap().info.open_runs.is_empty() {
                 assert!(begun.elapsed() < Duration::from_secs(120), "{job} does not end");
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                look.tick().await;
             }
         }
     }

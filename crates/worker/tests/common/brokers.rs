@@ -26,18 +26,18 @@ pub fn free_port() -> u16 {
 }
 
 impl Broker {
-    fn start(
+    async fn start(
         dir: TempDir,
         port: u16,
         command: impl Fn() -> Vec<Command> + Send + Sync + 'static,
     ) -> Broker {
         let mut broker = Broker { children: Vec::new(), command: Box::new(command), port, dir };
-        broker.restart();
+        broker.restart().await;
         broker
     }
 
     /// Starts it again at the same port with the same data.
-    pub fn restart(&mut self) {
+    pub async fn restart(&mut self) {
         for mut command in (self.command)() {
             let log = fs::File::options()
                 .create(true)
@@ -52,10 +52,11 @@ impl Broker {
             self.children.push(child);
         }
         let deadline = Instant::now() + Duration::from_secs(120);
+        let mut look = tokio::time::interval(Duration::from_millis(20));
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
             let ended = self.children.iter_mut().any(|child| child.try_wait().unwrap().is_some());
             assert!(!ended && Instant::now() < deadline, "a broker is not ready: {}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
+            look.tick().await;
         }
     }
 
@@ -80,14 +81,14 @@ impl Drop for Broker {
 }
 
 /// NATS with JetStream, and with a password if one is given.
-pub fn nats(password: Option<&str>) -> Broker {
+pub async fn nats(password: Option<&str>) -> Broker {
     let login = password
         .map(|password| format!("authorization {{ user: ana, password: \"{password}\" }}\n"));
-    nats_with(&login.unwrap_or_default())
+    nats_with(&login.unwrap_or_default()).await
 }
 
 /// NATS with JetStream and further settings.
-pub fn nats_with(settings: &str) -> Broker {
+pub async fn nats_with(settings: &str) -> Broker {
     let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
     let config = dir.path().join("nats.conf");
     let text = format!(
@@ -100,15 +101,16 @@ pub fn nats_with(settings: &str) -> Broker {
         command.arg("-c").arg(&config);
         vec![command]
     })
+    .await
 }
 
 /// RabbitMQ, with its user `guest`. Brings its own name service, which would outlive it otherwise.
-pub fn rabbitmq() -> Broker {
-    rabbitmq_with("")
+pub async fn rabbitmq() -> Broker {
+    rabbitmq_with("").await
 }
 
 /// The same with further settings.
-pub fn rabbitmq_with(settings: &str) -> Broker {
+pub async fn rabbitmq_with(settings: &str) -> Broker {
     let (dir, port, names, own) =
         (tempfile::tempdir().unwrap(), free_port(), free_port(), free_port());
     let home = dir.path().to_owned();
@@ -136,4 +138,5 @@ pub fn rabbitmq_with(settings: &str) -> Broker {
             .env("RABBITMQ_CONFIG_FILE", home.join("rabbitmq.conf"));
         vec![epmd, rabbit]
     })
+    .await
 }

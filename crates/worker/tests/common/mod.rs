@@ -128,24 +128,26 @@ pub fn start(attempt: Attempt) -> (Control, Arc<LiveOutput>, tokio::task::JoinHa
 /// Waits until a condition gives a value; fails after ten seconds.
 pub async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(10);
+    let mut look = tokio::time::interval(Duration::from_millis(5));
     loop {
+        look.tick().await;
         if let Some(value) = condition() {
             return value;
         }
         assert!(Instant::now() < deadline, "waited in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 /// The same for a condition that takes its time, up to a minute.
 pub async fn until_async<T>(what: &str, condition: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
+    let mut look = tokio::time::interval(Duration::from_millis(50));
     loop {
+        look.tick().await;
         if let Some(value) = condition().await {
             return value;
         }
         assert!(Instant::now() < deadline, "waited in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -8,7 +8,6 @@ mod previews;
 mod properties;
 mod publish;
 mod secrets;
-mod speed;
 
 use bellwether_api::{JobSpec, Problem};
 use bellwether_core::time::Time;
