@@ -40,9 +40,10 @@ async fn r53_a_hundred_megabytes_of_output_take_bounded_memory() {
     let sink = std::sync::Arc::clone(&output);
     let task = tokio::spawn(async move { executor.execute(attempt, Control::new(), sink).await });
     let mut most = 0;
+    let mut look = tokio::time::interval(std::time::Duration::from_millis(5));
     while !task.is_finished() {
         most = resident_bytes().max(most);
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        look.tick().await;
     }
     let finished = task.await.unwrap();
     assert!(finished.succeeded(), "{:?}", finished.outcome);
