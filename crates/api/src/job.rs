@@ -168,6 +168,9 @@ pub struct JobInfo {
     pub status: JobStatus,
     /// The shard that owns it.
     pub shard: u16,
+    /// The batch it is a member of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<String>,
     /// Its next time; of a one-off job, its time. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_time: Option<Instant>,

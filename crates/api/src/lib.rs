@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod batch;
 mod flexible;
 mod job;
 mod job_schema;
@@ -25,6 +26,7 @@ mod text;
 mod tick;
 
 pub use access::*;
+pub use batch::*;
 pub use flexible::*;
 pub use job::*;
 pub use lease::*;

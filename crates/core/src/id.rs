@@ -1,9 +1,10 @@
-//! Ids of jobs and runs.
+//! Ids of jobs, runs and batches.
 //!
 //! A job's id is 64 bits: milliseconds since the Unix epoch (42 bits), the shard (10), a sequence
 //! number (12). It sorts by time of creation, is unique without coordination because a shard has
 //! one leader, and tells any node which shard to ask. It is written `job_` and 13 characters of
 //! Crockford base32. The n-th run of a job is written `run_<the job's 13 characters>-n`.
+//! A batch has an id of the same make, written `batch_…`, whose shard is the batch's home.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,9 +35,15 @@ pub struct RunId {
     pub n: u32,
 }
 
+/// The id of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BatchId(pub u64);
+
 /// A text that is not an id.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("'{0}' is not an id; ids look like job_06D1R3M0G0400 and run_06D1R3M0G0400-1")]
+#[error(
+    "'{0}' is not an id; ids look like job_06D1R3M0G0400, run_06D1R3M0G0400-1 and batch_06D1R3M0G0400"
+)]
 pub struct BadId(pub String);
 
 impl JobId {
@@ -136,6 +143,31 @@ impl FromStr for RunId {
     }
 }
 
+impl BatchId {
+    /// The shard in which the batch is at home.
+    #[must_use]
+    pub fn shard(self) -> Shard {
+        JobId(self.0).shard()
+    }
+}
+
+impl fmt::Display for BatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "batch_{}", JobId(self.0).text())
+    }
+}
+
+impl FromStr for BatchId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<BatchId, BadId> {
+        text.strip_prefix("batch_")
+            .and_then(JobId::from_text)
+            .map(|id| BatchId(id.0))
+            .ok_or_else(|| BadId(text.chars().take(64).collect()))
+    }
+}
+
 /// Makes the ids of one shard: strictly increasing, whatever the clock does.
 #[derive(Clone, Debug)]
 pub struct IdSource {
@@ -182,6 +214,8 @@ mod tests {
         assert_eq!(id.time(), Time(1_794_700_000_123));
         assert_eq!(id.to_string().parse::<JobId>(), Ok(id));
         assert_eq!(id.to_string().to_lowercase().parse::<JobId>(), Ok(id));
+        let batch = BatchId(id.0);
+        assert_eq!((batch.to_string().parse(), batch.shard()), (Ok(batch), 1023));
         let run = RunId { job: id, n: 7 };
         assert_eq!(run.to_string().parse::<RunId>(), Ok(run));
         assert_eq!(format!("{id}/7").parse::<RunId>(), Ok(run));

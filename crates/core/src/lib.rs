@@ -12,6 +12,7 @@
 
 pub mod agenda;
 pub mod backoff;
+pub mod batch;
 pub mod crontab;
 pub mod id;
 pub mod key;

@@ -155,6 +155,8 @@ pub fn rebuild(made: &Run) -> Run {
         filed_ms: made.filed_ms,
         class: made.class,
         cause: made.cause,
+        batch: made.batch,
+        counted: made.counted,
         ..Run::default()
     };
     for happened in &made.events {

@@ -50,11 +50,13 @@ pub enum Family {
     Output = 12,
     /// Who changed what, by time.
     Audit = 13,
+    /// Batches, how they stand in each shard, and items that are yet to become jobs.
+    Batch = 14,
 }
 
 impl Family {
     /// All families, in the order of their numbers.
-    pub const ALL: [Family; 14] = [
+    pub const ALL: [Family; 15] = [
         Family::Meta,
         Family::Due,
         Family::Index,
@@ -69,6 +71,7 @@ impl Family {
         Family::Dead,
         Family::Output,
         Family::Audit,
+        Family::Batch,
     ];
 
     /// The family's name, as it stands in directory names and metrics.
@@ -89,6 +92,7 @@ impl Family {
             Family::Dead => "dead",
             Family::Output => "output",
             Family::Audit => "audit",
+            Family::Batch => "batch",
         }
     }
 }

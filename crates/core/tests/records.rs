@@ -9,11 +9,11 @@
 use std::path::PathBuf;
 
 use bellwether_core::record::{
-    self, AmqpBroker, AttemptResult, BasicAuth, Broker, Cause, CommandTarget, Definition, Event,
-    EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, JobRow, JobState, KafkaBroker,
-    KeyRow, LastRun, Mark, Misfire, NatsBroker, OneOff, OutputChunk, Overlap, PublishTarget,
-    Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus, Schedule, ShardRow, StoreRow,
-    Success, Target, Tick, TokenRow,
+    self, AmqpBroker, AttemptResult, BasicAuth, BatchRow, Broker, Cause, CommandTarget, Definition,
+    Event, EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, Item, ItemChunk, JobRow,
+    JobState, KafkaBroker, KeyRow, LastRun, Mark, Misfire, NatsBroker, OneOff, OutputChunk,
+    Overlap, PartRow, PublishTarget, Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus,
+    Schedule, ShardRow, StoreRow, Success, Target, Tick, TokenRow,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -200,6 +200,8 @@ fn run() -> Run {
             memory_max_bytes: 5,
             result: Bytes::from_static(b"{\"sent\":1}"),
         }],
+        batch: 0,
+        counted: 0,
     }
 }
 
@@ -211,6 +213,7 @@ fn runs_of_version_1_are_readable() {
         created_ms: 2,
         class: 168,
         hash: Bytes::from_static(b"0123456789abcdef"),
+        batch: 0,
     };
     check("one-off", &job);
     check("run-row", &RunRow { run: Some(run()), job: Some(job) });
@@ -231,6 +234,7 @@ fn states_of_version_1_are_readable() {
             revision: 3,
             anchor_ms: 4,
             hash: Bytes::from_static(b"h"),
+            batch: 0,
         },
     );
     check(
@@ -287,4 +291,55 @@ fn states_of_version_1_are_readable() {
             expires_ms: Some(2),
         },
     );
+}
+
+#[test]
+fn batches_are_as_they_were() {
+    let mark = Mark { at_ms: 1, by: "ana".into(), until_ms: None, note: "why".into() };
+    let row = BatchRow {
+        namespace: "team".into(),
+        key: "march".into(),
+        description: "text".into(),
+        created_ms: 1,
+        created_by: "ana".into(),
+        template: Bytes::from_static(b"t"),
+        begin_ms: 2,
+        stage: 1,
+        items: 3,
+        chunks: 4,
+        next_chunk: 5,
+        given_up: 6,
+        canceled: Some(mark),
+        ended_ms: 7,
+        on_complete: 8,
+        completion: 9,
+        completion_error: "no".into(),
+        received_ms: 10,
+        hash: Bytes::from_static(b"h"),
+    };
+    check("batch-row", &row);
+    let part = PartRow {
+        members: 1,
+        retrying: 2,
+        running: 3,
+        succeeded: 4,
+        failed: 5,
+        canceled: 6,
+        lost: 7,
+        skipped: 8,
+        next_chunk: 9,
+        closed: true,
+        canceled_upto: 10,
+        ended_ms: 11,
+        completion: 12,
+    };
+    check("part-row", &part);
+    let item = Item { data: Bytes::from_static(b"x"), is_text: true };
+    check("item-chunk", &ItemChunk { items: vec![item] });
+    let job = OneOff { batch: 1, ..OneOff::default() };
+    check(
+        "member",
+        &RunRow { run: Some(Run { batch: 1, counted: 3, ..Run::default() }), job: Some(job) },
+    );
+    check("member-row", &JobRow { batch: 1, ..JobRow::default() });
 }

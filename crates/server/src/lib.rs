@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod batches;
 mod clock;
 mod config;
 pub mod convert;

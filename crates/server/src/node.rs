@@ -15,6 +15,7 @@ use tokio::sync::broadcast;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::access::Tokens;
+use crate::batches::Batches;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shard::{Failure, ShardHandle};
@@ -38,6 +39,8 @@ pub struct Node {
     pub dispatch: Arc<Dispatch>,
     /// Workers that dial in.
     pub remotes: Arc<Remotes>,
+    /// Who sees to batches.
+    pub batches: Arc<Batches>,
     /// Figures.
     pub metrics: Arc<Metrics>,
     /// What happens, as it happens.

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{self, Tokens};
+use crate::batches::Batches;
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits};
@@ -77,6 +78,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let dispatch = Arc::new(Dispatch::default());
     dispatch.set_limits(queue_limits(&*engine.view())?);
     let metrics = Arc::new(Metrics::default());
+    let batches = Arc::new(Batches::default());
     let (notices, _) = broadcast::channel(NOTICES);
     let (failed_sender, failed) = mpsc::unbounded_channel();
     let later = Arc::new(OnceLock::new());
@@ -87,6 +89,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
             engine: engine.clone(),
             dispatch: dispatch.clone(),
             remotes: later.clone(),
+            batches: batches.clone(),
             metrics: metrics.clone(),
             notices: notices.clone(),
             failed: failed_sender.clone(),
@@ -114,6 +117,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         worker,
         dispatch: dispatch.clone(),
         remotes,
+        batches,
         metrics,
         notices,
         tokens,
@@ -127,6 +131,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let stop = CancellationToken::new();
     let serving = tokio::spawn(http::serve(node.clone(), listener, tls, stop.clone()));
     let ingesting = ingest::start(&node, &stop)?;
+    node.batches.go_on(&node)?;
     Ok(RunningServer {
         node,
         dispatch,
@@ -359,6 +364,7 @@ impl RunningServer {
         }
         let _ = self.serving.await;
         self.ingesting.wait().await;
+        self.node.batches.stop().await;
         for shard in &self.node.shards {
             shard.stop();
         }

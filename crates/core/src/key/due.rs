@@ -23,6 +23,8 @@ pub enum DueKind {
     Release = 5,
     /// A piece of clearing up after a deleted or expired job.
     Sweep = 6,
+    /// A batch that is over, or a shard's part of it, may be forgotten.
+    Forget = 7,
 }
 
 impl DueKind {
@@ -34,6 +36,7 @@ impl DueKind {
             DueKind::Expire,
             DueKind::Release,
             DueKind::Sweep,
+            DueKind::Forget,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)

@@ -16,14 +16,16 @@
 //! output   shard class time id n attempt sequence
 //! tick     shard id time n                n is 0 but for what comes of manual triggers
 //! key      shard ns key
-//! tag      shard kind ns value id
+//! tag      shard kind ns value id         shard 5 batch id for the members of a batch
 //! order    shard 1 ns ordering-key time id n      runs waiting for their ordering key
 //!          shard 2 ns group id                    one-off jobs held back by their group
 //!          shard 3 ns ordering-key                the run whose turn it is
 //! dead     shard time id n
 //! audit    shard time sequence
+//! batch    shard 1 id | shard 2 id (a shard's part) | shard 3 id chunk (items) | shard 4 ns key
 //! ```
 
+mod batch;
 mod due;
 mod place;
 #[cfg(test)]
@@ -35,6 +37,7 @@ use crate::id::{JobId, RunId};
 use crate::time::Time;
 use crate::waist::{Shard, StoreError};
 
+pub use batch::*;
 pub use due::{DueKey, DueKind, due_range};
 pub use place::{Place, class_range, read_output};
 
@@ -362,6 +365,8 @@ pub enum TagKind {
     Owner = 3,
     /// All with a label, written `name=value`.
     Label = 4,
+    /// All members of a batch; see [`batch_member`].
+    Batch = 5,
 }
 
 /// A job under a tag.

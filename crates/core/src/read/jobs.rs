@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{read, shard_row};
-use crate::id::{JobId, RunId};
+use crate::id::{BatchId, JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place};
 use crate::record::{
     self, Definition, Filed, GroupRow, JobRow, JobState, KeyRow, LastRun, Mark, OneOff, Run,
@@ -33,6 +33,8 @@ pub struct StoredJob {
     pub anchor: Time,
     /// Hash of the request that made it so.
     pub hash: Bytes,
+    /// The batch it is a member of.
+    pub batch: Option<BatchId>,
     /// Where it stands.
     pub state: JobState,
 }
@@ -134,6 +136,7 @@ pub fn job(view: &dyn View, id: JobId) -> Result<Option<StoredJob>, StoreError> 
             revision: row.revision,
             anchor: Time(row.anchor_ms),
             hash: row.hash,
+            batch: batch_of(row.batch),
             state,
         }));
     }
@@ -197,8 +200,13 @@ fn from_one_off(id: JobId, one_off: OneOff, state: JobState) -> Result<StoredJob
         revision: 1,
         anchor: created,
         hash: one_off.hash,
+        batch: batch_of(one_off.batch),
         state,
     })
+}
+
+fn batch_of(id: u64) -> Option<BatchId> {
+    (id != 0).then_some(BatchId(id))
 }
 
 /// The job that has a caller's key. `shard` is the key's shard.

@@ -375,7 +375,7 @@ fn ended_runs(
 }
 
 /// Several descending scans as one. Rows of the same time come in the order of their shards.
-struct Merged<'a, K, F> {
+pub(super) struct Merged<'a, K, F> {
     sources: Vec<Rows<'a>>,
     heads: Vec<Option<(K, Bytes)>>,
     key_of: F,
@@ -383,7 +383,7 @@ struct Merged<'a, K, F> {
 }
 
 impl<'a, K: Ord + Copy, F: Fn(&Bytes) -> Result<K, StoreError>> Merged<'a, K, F> {
-    fn new(sources: Vec<Rows<'a>>, key_of: F) -> Merged<'a, K, F> {
+    pub(super) fn new(sources: Vec<Rows<'a>>, key_of: F) -> Merged<'a, K, F> {
         let heads = sources.iter().map(|_| None).collect();
         Merged { sources, heads, key_of, started: false }
     }
@@ -399,7 +399,7 @@ impl<'a, K: Ord + Copy, F: Fn(&Bytes) -> Result<K, StoreError>> Merged<'a, K, F>
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<(K, Bytes)>, StoreError> {
+    pub(super) fn next(&mut self) -> Result<Option<(K, Bytes)>, StoreError> {
         if !self.started {
             self.started = true;
             for source in 0..self.sources.len() {

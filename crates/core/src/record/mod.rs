@@ -5,10 +5,12 @@
 //! Times are milliseconds since the Unix epoch, durations milliseconds, and zero or empty means
 //! "not given" unless a field says otherwise.
 
+mod batch;
 mod definition;
 mod run;
 mod state;
 
+pub use batch::*;
 pub use definition::*;
 pub use run::*;
 pub use state::*;

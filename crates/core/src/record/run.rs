@@ -62,6 +62,12 @@ pub struct Run {
     /// What attempts yielded, where there is something to keep.
     #[prost(message, repeated, tag = "17")]
     pub results: Vec<AttemptResult>,
+    /// The batch that counts it; 0 if none does.
+    #[prost(fixed64, tag = "20")]
+    pub batch: u64,
+    /// As what the batch has counted it; see [`super::Count`].
+    #[prost(enumeration = "super::Count", tag = "21")]
+    pub counted: i32,
 }
 
 /// Where a run stands.

@@ -26,6 +26,9 @@ pub struct OneOff {
     /// Hash of the request that created it.
     #[prost(bytes = "bytes", tag = "5")]
     pub hash: Bytes,
+    /// The batch it is a member of; 0 if of none.
+    #[prost(fixed64, tag = "6")]
+    pub batch: u64,
 }
 
 /// Where a one-off job or a run of another job is filed.
@@ -71,6 +74,9 @@ pub struct JobRow {
     /// Hash of the request that created or replaced it.
     #[prost(bytes = "bytes", tag = "6")]
     pub hash: Bytes,
+    /// The batch it is a member of; 0 if of none.
+    #[prost(fixed64, tag = "7")]
+    pub batch: u64,
 }
 
 /// What changes about a job stored in full form.

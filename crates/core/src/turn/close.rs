@@ -47,6 +47,7 @@ impl Turn<'_> {
         }
         let full = row.job.is_none();
         if run.forget {
+            self.recount(&mut run);
             self.forget(id, &row, &run)?;
         } else {
             self.file(id, RunRow { run: Some(run.clone()), job: row.job })?;
@@ -64,6 +65,7 @@ impl Turn<'_> {
     pub(super) fn file(&mut self, id: RunId, mut row: RunRow) -> Result<(), StoreError> {
         let compact = row.job.is_some();
         let Some(run) = &mut row.run else { return Ok(()) };
+        self.recount(run);
         if is_pruned(&self.memory.row, &place_of(id, run)) {
             self.file_anew(id, run, compact)?;
         }

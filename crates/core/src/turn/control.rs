@@ -131,24 +131,26 @@ impl Turn<'_> {
 
     pub(super) fn cancel(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
         let namespace = self.namespace_of(id.job)?;
-        if self.peek_open(id)?.is_some() {
-            self.cancel_open(id, "asked", &format!("canceled by {actor}"))?;
-        } else {
-            match self.find(id.job)? {
-                Found::Compact(compact) => match *compact {
-                    Compact::Waiting(entry, one_off) if id.n == 1 => {
-                        self.cancel_waiting(entry, one_off, actor)?;
-                    }
-                    _ => self.give_up(id, actor)?,
-                },
-                Found::Full(job) if is_yet_to_come(&job, id) => {
-                    self.cancel_planned(*job, actor)?;
-                }
-                _ => self.give_up(id, actor)?,
-            }
-        }
+        self.cancel_run(id, actor)?;
         self.note_run(actor, "run.cancel", id, namespace);
         Ok(Reply::Run(id))
+    }
+
+    /// Cancels a run, whether it is open or has yet to be made.
+    pub(super) fn cancel_run(&mut self, id: RunId, actor: &str) -> Result<(), Halt> {
+        if self.peek_open(id)?.is_some() {
+            return Ok(self.cancel_open(id, "asked", &format!("canceled by {actor}"))?);
+        }
+        match self.find(id.job)? {
+            Found::Compact(compact) => match *compact {
+                Compact::Waiting(entry, one_off) if id.n == 1 => {
+                    Ok(self.cancel_waiting(entry, one_off, actor)?)
+                }
+                _ => self.give_up(id, actor),
+            },
+            Found::Full(job) if is_yet_to_come(&job, id) => Ok(self.cancel_planned(*job, actor)?),
+            _ => self.give_up(id, actor),
+        }
     }
 
     fn note_run(&mut self, actor: &str, action: &str, id: RunId, namespace: String) {
@@ -184,7 +186,8 @@ impl Turn<'_> {
         let id = RunId { job: entry.job, n: 1 };
         let filed = self.file_early(entry, &one_off);
         let scheduled = Time(one_off.scheduled_ms);
-        let made = run::new(1, scheduled, filed, one_off.class as u16, Cause::Schedule);
+        let mut made = run::new(1, scheduled, filed, one_off.class as u16, Cause::Schedule);
+        self.let_count(&mut made, one_off.batch)?;
         self.file_canceled(id, made, Some(one_off), actor)
     }
 
@@ -194,7 +197,8 @@ impl Turn<'_> {
         let id = RunId { job: job.id, n: job.state.runs };
         let scheduled = job.state.next_ms.map_or(self.now, Time);
         let class = self.class_for(&job.definition);
-        let made = run::new(id.n, scheduled, self.now, class, Cause::Schedule);
+        let mut made = run::new(id.n, scheduled, self.now, class, Cause::Schedule);
+        self.let_count(&mut made, job.row.batch)?;
         let filed = Filed { time_ms: self.now.0, class: u32::from(class) };
         self.store.put(Family::State, key::run(id), record::encode(&filed));
         self.file_canceled(id, made, None, actor)?;
@@ -284,6 +288,7 @@ impl Turn<'_> {
         let Some((place, row, mut run)) = self.ended(id)? else {
             return self.give_up_pruned(id);
         };
+        self.load_part(run.batch)?;
         let definition = self.definition_of(id, &row)?;
         let blocking = match &definition {
             Some(definition) if !definition.ordering_key.is_empty() => {
@@ -339,6 +344,7 @@ impl Turn<'_> {
             }
             .into());
         };
+        self.load_part(run.batch)?;
         if run::next_status(run.status(), EventKind::RetryRequested).is_none() {
             return Err(Rejection::conflict(
                 "run_succeeded",

@@ -106,7 +106,7 @@ impl Turn<'_> {
             let row = KeyRow { job: id.0, reserved_ms: 0 };
             self.store.put(Family::Key, key, record::encode(&row));
         }
-        self.put_tags(definition, id);
+        self.put_tags(definition, 0, id);
         Ok(Created { job: id, new: true })
     }
 
@@ -149,6 +149,7 @@ impl Turn<'_> {
             created_ms: self.now.0,
             class: u32::from(class),
             hash: new.hash.clone(),
+            batch: 0,
         };
         let filed = Filed { time_ms: time.0, class: u32::from(class) };
         self.store.put(Family::Index, key::job(id), record::encode(&filed));
@@ -165,6 +166,7 @@ impl Turn<'_> {
             revision: 1,
             anchor_ms: self.now.0,
             hash: new.hash.clone(),
+            batch: 0,
         };
         let definition = new.definition.clone();
         let mut job = FullJob { id, row, definition, state: JobState::default() };

@@ -6,7 +6,7 @@ use super::job::{Compact, Found, FullJob};
 use super::{Halt, Rejection, Reply, Turn, namespace_name};
 use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place};
-use crate::record::{self, Definition, Filed, KeyRow};
+use crate::record::{self, Count, Definition, Filed, KeyRow};
 use crate::settings::class_age_ms;
 use crate::time::{SECOND_MS, Time};
 use crate::waist::{Family, StoreError};
@@ -16,21 +16,21 @@ const STEP: usize = 200;
 
 impl Turn<'_> {
     pub(super) fn delete(&mut self, actor: &str, id: JobId) -> Result<Reply, Halt> {
-        let definition = match self.find(id)? {
+        let (definition, batch) = match self.find(id)? {
             Found::Nothing => return Err(Rejection::no_job().into()),
             Found::Full(job) => {
-                let definition = job.definition.clone();
+                let (definition, batch) = (job.definition.clone(), job.row.batch);
                 self.delete_full(*job)?;
-                definition
+                (definition, batch)
             }
             Found::Compact(compact) => {
-                let one_off = compact.one_off().map(|job| job.definition.clone());
-                let definition = record::decode("definition", one_off.unwrap_or_default())?;
+                let one_off = compact.one_off().cloned().unwrap_or_default();
+                let definition = record::decode("definition", one_off.definition)?;
                 self.delete_compact(id, *compact)?;
-                definition
+                (definition, one_off.batch)
             }
         };
-        self.delete_names(&definition, id)?;
+        self.delete_names(&definition, batch, id)?;
         self.note_job(actor, "job.delete", id, namespace_name(&definition), &definition.key);
         Ok(Reply::Done)
     }
@@ -39,9 +39,10 @@ impl Turn<'_> {
     pub(super) fn delete_names(
         &mut self,
         definition: &Definition,
+        batch: u64,
         id: JobId,
     ) -> Result<(), StoreError> {
-        self.delete_tags(definition, id);
+        self.delete_tags(definition, batch, id);
         if definition.key.is_empty() {
             return Ok(());
         }
@@ -56,8 +57,9 @@ impl Turn<'_> {
     fn delete_compact(&mut self, id: JobId, compact: Compact) -> Result<(), StoreError> {
         let run_id = RunId { job: id, n: 1 };
         match compact {
-            Compact::Waiting(entry, _) => {
+            Compact::Waiting(entry, one_off) => {
                 self.unplan(entry);
+                self.count_without_run(one_off.batch, Count::Canceled)?;
                 self.store.delete(Family::Index, key::job(id));
             }
             Compact::Open(_) => {
@@ -88,6 +90,9 @@ impl Turn<'_> {
     fn delete_full(&mut self, mut job: FullJob) -> Result<(), StoreError> {
         self.unplan_tick(&mut job);
         self.let_go(&mut job);
+        if job.state.runs == 0 && !job.state.ended {
+            self.count_without_run(job.row.batch, Count::Canceled)?;
+        }
         job.state.deleted = true;
         self.memory.parked_by_job.remove(&job.id);
         self.put_state(&job);
@@ -141,7 +146,7 @@ impl Turn<'_> {
             }
             job.state.deleted = true;
             self.put_state(&job);
-            self.delete_names(&job.definition, id)?;
+            self.delete_names(&job.definition, job.row.batch, id)?;
         }
         let runs = self.store.scan(Family::State, &key::runs(id), STEP)?;
         for (key, value) in &runs {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::job::FullJob;
 use super::{Effect, Halt, Reply, Turn, namespace_name};
-use crate::id::RunId;
+use crate::id::{BatchId, RunId};
 use crate::key::{self, DueKey, DueKind};
 use crate::record::{
     self, Cause, Definition, EventKind, GroupRow, Mark, MisfirePolicy, OneOff, RunRow, RunStatus,
@@ -65,6 +65,7 @@ impl Turn<'_> {
             DueKind::Expire => self.due_expire(run)?,
             DueKind::Release => self.due_release(entry)?,
             DueKind::Sweep => self.sweep(entry.job)?,
+            DueKind::Forget => self.due_forget(BatchId(entry.job.0))?,
         }
         Ok(Reply::Done)
     }
@@ -84,6 +85,7 @@ impl Turn<'_> {
         let missed = late_ms > self.memory.settings.misfire_after_ms;
         let cause = if missed { Cause::Misfire } else { Cause::Schedule };
         let mut made = run::new(1, scheduled, entry.time, job.class as u16, cause);
+        self.let_count(&mut made, job.batch)?;
         if missed && let Some(detail) = dropped_one_off(&definition, late_ms) {
             let last = run::event_because(self.now, EventKind::Skipped, "misfire", &detail);
             run::record(&mut made, last);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::broken::still_broken;
 use super::job::identity;
 use super::{Halt, Rejection, RejectionKind, Reply, Turn, namespace_name};
-use crate::id::{JobId, RunId};
+use crate::id::{BatchId, JobId, RunId};
 use crate::record::{self, Definition, OnFailure};
 use crate::schedule::Schedule;
 use crate::spec;
@@ -35,6 +35,10 @@ impl Turn<'_> {
         enabled: Option<bool>,
     ) -> Result<Reply, Halt> {
         let mut job = self.full_or_promoted(id)?;
+        if job.row.batch != 0 {
+            let detail = format!("it belongs to {}; cancel it instead", BatchId(job.row.batch));
+            return Err(Rejection::conflict("batch_member", detail).into());
+        }
         for (field, old, new) in [
             ("namespace", namespace_name(&job.definition), namespace_name(&definition)),
             ("key", job.definition.key.as_str(), definition.key.as_str()),
@@ -62,8 +66,8 @@ impl Turn<'_> {
         if resumes && !new_schedule && job.once().is_none() {
             self.schedule_of(&job).map_err(|error| still_broken(&error))?;
         }
-        self.delete_tags(&job.definition, id);
-        self.put_tags(&definition, id);
+        self.delete_tags(&job.definition, 0, id);
+        self.put_tags(&definition, 0, id);
         // Its group may be another one now: what the old one holds back is looked at again.
         let was_held = job.state.held;
         self.let_go(&mut job);

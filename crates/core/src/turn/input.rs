@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::id::{JobId, RunId};
+use super::BatchInput;
+use crate::id::{BatchId, JobId, RunId};
 use crate::key::DueKey;
 use crate::record::{AttemptResult, Definition, EventKind, OutputChunk, RunStatus};
 use crate::time::Time;
@@ -143,6 +144,13 @@ pub enum Input {
     },
     /// Remove history that is older than its retention: a bounded step.
     Prune,
+    /// Something about a batch.
+    Batch {
+        /// Which; any for one that is to begin.
+        batch: BatchId,
+        /// What.
+        input: Box<BatchInput>,
+    },
     /// Store a token.
     PutToken {
         /// Who asks.
@@ -299,6 +307,13 @@ pub enum Reply {
     Run(RunId),
     /// A step of a long piece of work was done: whether more is left.
     More(bool),
+    /// A batch was begun or found.
+    Batch {
+        /// Which.
+        batch: BatchId,
+        /// Whether it was begun now; false if it was there already.
+        new: bool,
+    },
     /// The report came too late or under a void token, and changed nothing.
     Stale,
 }
@@ -396,6 +411,8 @@ pub enum Effect {
     },
     /// Something happened that others may want to know.
     Notice(Box<Notice>),
+    /// A batch, or this shard's part of it, has changed.
+    Batch(BatchId),
     /// A job was paused by the rules themselves: the operator is to be told.
     Held {
         /// The job.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Halt, Rejection, Turn, namespace_name};
-use crate::id::{JobId, RunId};
+use crate::id::{BatchId, JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place, TagKind};
 use crate::record::{self, Definition, Filed, JobRow, JobState, OneOff, RunRow};
 use crate::schedule::{Schedule, ScheduleError, jitter_ms};
@@ -182,22 +182,25 @@ impl Turn<'_> {
     }
 
     /// Lists the job by what it says about itself.
-    pub(super) fn put_tags(&mut self, definition: &Definition, id: JobId) {
-        for key in tag_keys(definition, id) {
+    pub(super) fn put_tags(&mut self, definition: &Definition, batch: u64, id: JobId) {
+        for key in tag_keys(definition, batch, id) {
             self.store.put(Family::Tag, key, Bytes::new());
         }
     }
 
-    pub(super) fn delete_tags(&mut self, definition: &Definition, id: JobId) {
-        for key in tag_keys(definition, id) {
+    pub(super) fn delete_tags(&mut self, definition: &Definition, batch: u64, id: JobId) {
+        for key in tag_keys(definition, batch, id) {
             self.store.delete(Family::Tag, key);
         }
     }
 }
 
-fn tag_keys(definition: &Definition, id: JobId) -> Vec<Bytes> {
+fn tag_keys(definition: &Definition, batch: u64, id: JobId) -> Vec<Bytes> {
     let namespace = namespace_name(definition);
     let mut keys = Vec::new();
+    if batch != 0 {
+        keys.push(key::batch_member(BatchId(batch), id));
+    }
     if namespace != "default" {
         keys.push(key::tag(TagKind::Namespace, namespace, "", id));
     }

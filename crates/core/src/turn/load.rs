@@ -52,6 +52,7 @@ pub fn load(
         ready: Ready::default(),
         parked_by_job: BTreeMap::new(),
         parked_by_group: BTreeMap::new(),
+        parts: BTreeMap::new(),
         compiled: Compiled::default(),
         notices: false,
         tally: Tally::default(),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::id::{IdSource, JobId, RunId};
-use crate::record::{Definition, GroupRow, ShardRow, Target};
+use crate::id::{BatchId, IdSource, JobId, RunId};
+use crate::record::{Definition, GroupRow, PartRow, ShardRow, Target};
 use crate::schedule::Schedule;
 use crate::settings::Settings;
 use crate::time::Time;
@@ -232,6 +232,8 @@ pub struct Memory {
     pub parked_by_job: BTreeMap<JobId, Vec<RunId>>,
     /// Queued runs whose group is paused, by namespace and group.
     pub parked_by_group: BTreeMap<(String, String), Vec<RunId>>,
+    /// The parts of batches that were looked at last, as they are stored.
+    pub parts: BTreeMap<BatchId, PartRow>,
     /// Compiled schedules.
     pub compiled: Compiled,
     /// Whether anybody wants notices.

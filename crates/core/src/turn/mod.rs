@@ -20,6 +20,7 @@
 //! how runs end.
 
 mod audit;
+mod batch;
 mod broken;
 mod claim;
 mod close;
@@ -44,16 +45,17 @@ mod runs;
 mod tick;
 mod token;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use crate::id::RunId;
+use crate::id::{BatchId, RunId};
 use crate::key::{self, DueKey};
 use crate::record::{self, RunRow};
 use crate::time::Time;
 use crate::waist::{Family, Op, StoreError, View};
 
+pub use batch::BatchInput;
 pub(crate) use broken::broken_in_words;
 pub use claim::Claims;
 pub use control::status_name;
@@ -69,6 +71,8 @@ pub struct Turn<'a> {
     store: Overlay<'a>,
     /// Open runs that were read or changed in this turn, decoded; `None` once they have ended.
     runs: BTreeMap<RunId, Option<RunRow>>,
+    /// Batches whose part in this shard has changed.
+    parts_changed: BTreeSet<BatchId>,
     memory: &'a mut Memory,
     effects: Vec<Effect>,
     now: Time,
@@ -86,7 +90,14 @@ pub struct Decided {
 impl<'a> Turn<'a> {
     /// Starts a turn at `now` over the newest view.
     pub fn new(view: &'a dyn View, memory: &'a mut Memory, now: Time) -> Turn<'a> {
-        Turn { store: Overlay::new(view), runs: BTreeMap::new(), memory, effects: Vec::new(), now }
+        Turn {
+            store: Overlay::new(view),
+            runs: BTreeMap::new(),
+            parts_changed: BTreeSet::new(),
+            memory,
+            effects: Vec::new(),
+            now,
+        }
     }
 
     /// Decides about one input.
@@ -124,6 +135,7 @@ impl<'a> Turn<'a> {
             Input::Report(report) => self.report(report),
             Input::Lost { run, token, detail } => self.lost(run, token, &detail),
             Input::Prune => self.prune(),
+            Input::Batch { batch, input } => self.batch(batch, *input),
             Input::PutToken { actor, token } => self.put_token(&actor, token),
             Input::PutQueue { actor, name, change } => self.put_queue(&actor, &name, change),
             Input::RevokeToken { actor, name, keep_admin } => {
@@ -159,6 +171,7 @@ impl<'a> Turn<'a> {
     /// Ends the turn.
     #[must_use]
     pub fn finish(mut self) -> Decided {
+        self.put_parts();
         for (run, row) in std::mem::take(&mut self.runs) {
             match row {
                 Some(row) => self.store.put(Family::Active, key::run(run), record::encode(&row)),

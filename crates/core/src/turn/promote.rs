@@ -85,6 +85,7 @@ fn full_of(id: JobId, one_off: OneOff) -> Result<FullJob, StoreError> {
         revision: 1,
         anchor_ms: one_off.created_ms,
         hash: one_off.hash,
+        batch: one_off.batch,
     };
     Ok(FullJob { id, row, definition, state: JobState::default() })
 }

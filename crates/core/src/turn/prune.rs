@@ -70,7 +70,7 @@ impl Turn<'_> {
             Some(job) => {
                 self.store.delete(Family::Index, key::job(id.job));
                 let definition = record::decode("definition", job.definition)?;
-                self.delete_names(&definition, id.job)
+                self.delete_names(&definition, job.batch, id.job)
             }
             None => {
                 self.store.delete(Family::State, key::run(id));

@@ -34,11 +34,13 @@ impl Turn<'_> {
             .run
             .take()
             .ok_or_else(|| StoreError::Corrupt(format!("{id} is open but has no run")))?;
+        self.load_part(run.batch)?;
         Ok(Some((row, run)))
     }
 
     /// Puts an open run back.
-    pub(super) fn keep_open(&mut self, id: RunId, mut row: RunRow, run: Run) {
+    pub(super) fn keep_open(&mut self, id: RunId, mut row: RunRow, mut run: Run) {
+        self.recount(&mut run);
         row.run = Some(run);
         self.runs.insert(id, Some(row));
     }
@@ -71,6 +73,7 @@ impl Turn<'_> {
         let id = RunId { job: job.id, n: job.state.runs };
         let class = self.class_for(&job.definition);
         let mut made = run::new(id.n, scheduled, self.now, class, cause);
+        self.let_count(&mut made, job.row.batch)?;
         run::record(&mut made, run::event(self.now, EventKind::Queued));
         let filed = Filed { time_ms: self.now.0, class: u32::from(class) };
         self.store.put(Family::State, key::run(id), record::encode(&filed));
@@ -96,6 +99,16 @@ impl Turn<'_> {
         self.memory.open_runs += 1;
         self.notice(id, definition, &made);
         self.keep_open(id, row, made);
+    }
+
+    /// Has a new run counted by the batch of its job, if it is the first: that one stands for the
+    /// member.
+    pub(super) fn let_count(&mut self, made: &mut Run, batch: u64) -> Result<(), StoreError> {
+        if made.n == 1 {
+            self.load_part(batch)?;
+            made.batch = batch;
+        }
+        Ok(())
     }
 
     /// Lets a held run wait for a worker.

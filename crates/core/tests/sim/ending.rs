@@ -4,11 +4,12 @@
 use bellwether_core::id::{JobId, RunId};
 use bellwether_core::key;
 use bellwether_core::time::{HOUR_MS, Time};
-use bellwether_core::turn::{Ending, GroupChange, Input};
+use bellwether_core::turn::{BatchInput, Ending, GroupChange, Input};
 use bellwether_core::waist::Family;
 
 use crate::life::Life;
 use crate::world::Crash;
+use crate::world::batches::batch_id;
 use crate::world::consistency::{check, picture};
 use crate::world::job::ANA;
 use crate::world::worker::finished;
@@ -84,6 +85,11 @@ pub fn leaves_nothing(life: &mut Life) {
     let jobs: Vec<JobId> = life.jobs.keys().copied().collect();
     let deletes = jobs.into_iter().map(|job| Input::Delete { actor: ANA.to_owned(), job });
     life.act(deletes.collect(), Crash::No);
+    let over = [1, 2].map(|n| Input::Batch {
+        batch: batch_id(n),
+        input: Box::new(BatchInput::PartEnd { keep_ms: HOUR_MS }),
+    });
+    life.act(over.to_vec(), Crash::No);
     for ms in [0, 6_000, 6_000, 60_000, 2 * HOUR_MS, 24 * 400 * HOUR_MS, 6_000, 6_000] {
         life.world.now = life.world.now.plus_ms(ms);
         for _ in 0..300 {

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bellwether_core::id::{JobId, RunId};
+use bellwether_core::read;
 use bellwether_core::settings::Settings;
 use bellwether_core::time::{HOUR_MS, Time};
 use bellwether_core::turn::{
-    Created, Ending, GroupChange, Input, Rejection, Reply, Report, Reported,
+    BatchInput, Created, Ending, GroupChange, Input, Rejection, Reply, Report, Reported,
 };
 
 use crate::pick::Pick;
+use crate::world::batches::{batch_id, members};
 use crate::world::job::{ANA, Job};
 use crate::world::worker::{finished, handed_back, printed, started};
 use crate::world::{Crash, Start, World, consistency};
@@ -205,6 +207,15 @@ impl Life {
                 self.jobs.remove(&job);
                 self.deleted.insert(job);
             }
+            (Input::Batch { batch, .. }, Ok(_)) => {
+                for job in self.world.members_of(batch) {
+                    if !self.jobs.contains_key(&job) && !self.deleted.contains(&job) {
+                        let stored = read::job(&self.world.store, job).expect("readable");
+                        let definition = stored.expect("a member exists").definition;
+                        self.jobs.insert(job, Known { job: Job(definition), edited: false });
+                    }
+                }
+            }
             (Input::Retry { run, .. }, Ok(_)) => *self.asked.entry(run).or_default() += 1,
             (Input::Report(report), Ok(Reply::Done)) => {
                 if let Reported::Finished(finished) = &report.what
@@ -231,7 +242,7 @@ impl Life {
         let run = RunId { job, n: 1 + self.pick.below(4) as u32 };
         let until = self.pick.one_in(2).then(|| now.plus_ms(self.pick.below(60_000)));
         let note = String::new();
-        Some(match self.pick.below(14) {
+        Some(match self.pick.below(15) {
             0 => Input::Delete { actor, job },
             1 => Input::Pause { actor, job, note },
             2 | 3 => Input::Resume { actor, job },
@@ -241,6 +252,7 @@ impl Life {
             8 | 9 => Input::Retry { actor, run: self.some_run().unwrap_or(run) },
             10 => self.edit(job),
             11 => Input::Prune,
+            12 => self.batch(),
             _ => {
                 let change = match self.pick.below(4) {
                     0 => GroupChange::Pause { note },
@@ -251,6 +263,19 @@ impl Life {
                 Input::Group { actor, namespace: "default".to_owned(), group, change }
             }
         })
+    }
+
+    /// Members of one of two batches, some of them asked for again; now and then one is canceled.
+    fn batch(&mut self) -> Input {
+        let batch = batch_id(1 + self.pick.below(2) as u16);
+        if self.pick.one_in(4) {
+            let input = Box::new(BatchInput::CancelMembers { actor: ANA.to_owned() });
+            return Input::Batch { batch, input };
+        }
+        let chunk = self.pick.below(4) as u32;
+        let count = 1 + self.pick.below(3);
+        let jobs = (0..count).map(|_| self.pick.member()).collect();
+        members(batch, chunk, jobs)
     }
 
     fn some_run(&mut self) -> Option<RunId> {

@@ -56,6 +56,12 @@ impl Pick {
         self.with_policies(new)
     }
 
+    /// A member of a batch: it has no time of its own, and no key.
+    pub fn member(&mut self) -> Job {
+        let new = if self.one_in(3) { job().group("g1") } else { job() };
+        self.with_policies(new.without_schedule())
+    }
+
     /// Policies of all kinds.
     pub fn with_policies(&mut self, mut new: Job) -> Job {
         if self.one_in(3) {

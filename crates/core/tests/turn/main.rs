@@ -5,6 +5,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod batch;
 mod broken;
 mod crash;
 mod create;

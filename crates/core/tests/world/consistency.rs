@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bellwether_core::id::{JobId, RunId};
+use bellwether_core::id::{BatchId, JobId, RunId};
 use bellwether_core::key::{self, DueKey, DueKind, Place, TagKind};
 use bellwether_core::record::{
     self, Definition, Filed, Hold, JobRow, JobState, KeyRow, OnFailure, OneOff, OverlapPolicy, Run,
@@ -17,7 +17,7 @@ use bellwether_core::turn::{Lane, namespace_name};
 use bellwether_core::waist::Family;
 use bytes::Bytes;
 
-use super::{SHARD, World};
+use super::{SHARD, World, batches};
 
 /// A job in full form.
 pub struct Full {
@@ -34,6 +34,8 @@ pub struct Picture {
     pub open: BTreeMap<RunId, (Run, bool)>,
     pub ended: BTreeMap<RunId, (Place, Run, bool)>,
     pub due: BTreeMap<DueKey, Bytes>,
+    /// Members of batches.
+    pub members: BTreeMap<JobId, BatchId>,
 }
 
 /// Reads everything; whatever is filed must be where it is said to be.
@@ -51,12 +53,16 @@ fn rows(world: &World) -> Picture {
         open: BTreeMap::new(),
         ended: BTreeMap::new(),
         due: BTreeMap::new(),
+        members: BTreeMap::new(),
     };
     for (key, value) in store.rows(Family::Job) {
         let id = key::read_run(&key).unwrap().0;
         let row: JobRow = record::decode("job", value).unwrap();
         let state = store.read(Family::State, &key).expect("every job has a state");
         let definition = record::decode("definition", row.definition.clone()).unwrap();
+        if row.batch != 0 {
+            picture.members.insert(id, BatchId(row.batch));
+        }
         picture.full.insert(id, Full { row, definition, state });
     }
     for (key, value) in store.rows(Family::Due) {
@@ -89,6 +95,7 @@ pub fn check(world: &World) {
     check_names(world, &picture);
     check_order(world, &picture);
     check_memory(world, &picture);
+    batches::check(world, &picture);
 }
 
 fn check_index(world: &World, picture: &mut Picture) {
@@ -119,7 +126,7 @@ fn check_index(world: &World, picture: &mut Picture) {
         let waiting = picture
             .due
             .get(&entry)
-            .map(|value| record::decode::<OneOff>("due", value.clone()).unwrap().definition);
+            .map(|value| record::decode::<OneOff>("due", value.clone()).unwrap());
         let row: Option<RunRow> = if picture.open.contains_key(&run) {
             world.store.read(Family::Active, &key::run(run))
         } else if picture.ended.get(&run).is_some_and(|found| found.0 == place) {
@@ -127,11 +134,14 @@ fn check_index(world: &World, picture: &mut Picture) {
         } else {
             None
         };
-        let other = row.and_then(|row| row.job).map(|job| job.definition);
+        let other = row.and_then(|row| row.job);
         assert!(waiting.is_some() ^ other.is_some(), "{job} is in one place: waiting or as a run");
         pointed.insert(run);
-        let definition = waiting.or(other).unwrap();
-        let definition = record::decode("definition", definition).unwrap();
+        let one_off = waiting.or(other).unwrap();
+        let definition = record::decode("definition", one_off.definition).unwrap();
+        if one_off.batch != 0 {
+            picture.members.insert(job, BatchId(one_off.batch));
+        }
         picture.compact.insert(job, (filed, definition));
     }
     for run in picture.open.keys().chain(picture.ended.keys()) {
@@ -200,7 +210,7 @@ fn check_due(world: &World, picture: &Picture) {
                 let (run, _) = picture.open.get(&id).expect("a retry has its run");
                 assert_eq!((run.status(), run.retry_ms), (RunStatus::Retrying, entry.time.0));
             }
-            DueKind::Expire | DueKind::Release | DueKind::Sweep => {}
+            DueKind::Expire | DueKind::Release | DueKind::Sweep | DueKind::Forget => {}
         }
     }
 }
@@ -288,6 +298,9 @@ fn check_names(world: &World, picture: &Picture) {
     });
     for (id, definition) in full.chain(compact.map(|(id, (_, definition))| (*id, definition))) {
         let namespace = namespace_name(definition);
+        if let Some(batch) = picture.members.get(&id) {
+            tags.insert(key::batch_member(*batch, id));
+        }
         if namespace != "default" {
             tags.insert(key::tag(TagKind::Namespace, namespace, "", id));
         }

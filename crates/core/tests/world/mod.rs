@@ -9,6 +9,7 @@
 // Two test programs share this; neither uses all of it.
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
+pub mod batches;
 pub mod consistency;
 pub mod job;
 pub mod look;
@@ -201,7 +202,7 @@ impl World {
             Effect::Unplan(entry) => self.agenda.unplan(entry),
             Effect::Assign(assignment) => self.start(&assignment),
             Effect::Stop { run, token, .. } => self.asked_to_stop(run, token),
-            Effect::Notice(_) => {}
+            Effect::Notice(_) | Effect::Batch(_) => {}
             Effect::Held { job, why } => self.held.push((job, why)),
         }
     }

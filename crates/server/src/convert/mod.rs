@@ -26,6 +26,7 @@
     reason = "a problem is the answer itself; it is made once and moved a few times"
 )]
 
+mod batch;
 mod json;
 mod limits;
 mod name;
@@ -54,6 +55,7 @@ use bellwether_core::time::Time;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
+pub use batch::{BatchHead, batch_head, batch_item};
 pub use json::{from_json, json_problem};
 pub use patch::patched;
 pub use preview::{preview, preview_spec};

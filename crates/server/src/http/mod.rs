@@ -5,6 +5,8 @@
 
 mod access;
 mod answer;
+mod batches;
+mod batches_create;
 mod cluster;
 mod docs;
 mod events;
@@ -19,6 +21,7 @@ mod manual;
 mod ops;
 mod output;
 mod present;
+mod present_batch;
 mod present_lease;
 mod present_run;
 mod queue_bounds;
@@ -58,6 +61,7 @@ pub const BATCH_BODY_MAX: usize = 64 * 1024 * 1024;
     tags(
         (name = "jobs", description = "Definitions: schedule, target and policy"),
         (name = "runs", description = "Executions and what they printed"),
+        (name = "batches", description = "A million runs from one request"),
         (name = "groups", description = "Many jobs at once"),
         (name = "schedules", description = "Schedules in plain words"),
         (name = "workers", description = "Queues, and running work by plain HTTP"),
@@ -79,6 +83,10 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(jobs_history::runs))
         .routes(routes!(jobs_history::ticks))
         .routes(routes!(jobs_history::why))
+        .routes(routes!(batches_create::create, batches::list))
+        .routes(routes!(batches::get))
+        .routes(routes!(batches::cancel))
+        .routes(routes!(batches::runs))
         .routes(routes!(runs::list))
         .routes(routes!(runs::get))
         .routes(routes!(runs::events))

@@ -86,6 +86,7 @@ fn in_group(stored: &StoredJob, group: &GroupRow, warnings: Vec<String>) -> api:
         id: stored.id.to_string(),
         status: status(stored.status()),
         shard: stored.id.shard(),
+        batch: stored.batch.map(|batch| batch.to_string()),
         execution_time: state.next_ms.map(|ms| Instant(Time(ms))),
         schedule_text: stored.schedule_text(),
         created_at: Instant(stored.created),

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use bellwether_api::{Page, Problem, Role, Run, RunAnswer, RunEvent};
 use bellwether_core::id::RunId;
 use bellwether_core::read::{self, RunCursor, RunFilter, StoredRun};
+use bellwether_core::record::RunStatus;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Input, namespace_name};
 use serde::Deserialize;
@@ -81,23 +82,12 @@ pub async fn list(
     if let Some(namespace) = &params.namespace {
         caller.need_namespace(namespace)?;
     }
-    let mut filter = RunFilter {
-        statuses: Vec::new(),
+    let filter = RunFilter {
+        statuses: statuses(params.status.as_deref())?,
         queue: params.queue,
         namespace: params.namespace.or_else(|| caller.namespace.clone()),
         group: params.group,
     };
-    for name in params.status.iter().flat_map(|list| list.split(',')) {
-        let status = present_run::run_status_of(name.trim()).ok_or_else(|| {
-            let name: String = name.chars().take(40).collect();
-            let detail = format!(
-                "'{name}' is no status of a run; it is one of queued, claimed, running, retrying, \
-                 succeeded, failed, canceled, lost, skipped"
-            );
-            Problem::new(400, "invalid_parameter", detail).at("status")
-        })?;
-        filter.statuses.push(status);
-    }
     let cursor = params.cursor.as_deref().map(read_cursor).transpose()?;
     blocking(move || {
         let found = read::runs(&*node.view(), &node.shard_numbers(), &filter, cursor, limit)?;
@@ -107,6 +97,21 @@ pub async fn list(
         }))
     })
     .await
+}
+
+/// Statuses as a list with commas.
+pub fn statuses(list: Option<&str>) -> Answer<Vec<RunStatus>> {
+    let each = list.into_iter().flat_map(|list| list.split(',')).map(|name| {
+        present_run::run_status_of(name.trim()).ok_or_else(|| {
+            let name: String = name.chars().take(40).collect();
+            let detail = format!(
+                "'{name}' is no status of a run; it is one of queued, claimed, running, retrying, \
+                 succeeded, failed, canceled, lost, skipped"
+            );
+            Problem::new(400, "invalid_parameter", detail).at("status").into()
+        })
+    });
+    each.collect()
 }
 
 fn write_cursor(cursor: RunCursor) -> String {

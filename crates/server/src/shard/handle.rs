@@ -79,6 +79,19 @@ pub struct ShardStatus {
     pub ready: Mutex<Vec<(String, u64)>>,
 }
 
+/// Something that a shard was asked for.
+pub struct Asked(oneshot::Receiver<Result<Reply, Failure>>);
+
+impl Asked {
+    /// Waits until it is durable.
+    ///
+    /// # Errors
+    /// When it was rejected or could not be decided.
+    pub async fn answer(self) -> Result<Reply, Failure> {
+        self.0.await.unwrap_or(Err(Failure::Stopped))
+    }
+}
+
 /// A running shard.
 #[derive(Clone)]
 pub struct ShardHandle {
@@ -95,6 +108,14 @@ impl ShardHandle {
     /// # Errors
     /// When it was rejected or could not be made.
     pub async fn ask(&self, input: Input) -> Result<Reply, Failure> {
+        self.ask_later(input)?.answer().await
+    }
+
+    /// Asks for a decision, and lets the caller wait later. What is asked first is decided first.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn ask_later(&self, input: Input) -> Result<Asked, Failure> {
         if self.status.requests.load(Ordering::Relaxed) >= REQUESTS_MAX {
             return Err(Failure::Overloaded);
         }
@@ -103,7 +124,7 @@ impl ShardHandle {
         if self.inbox.send(Message::Request(Box::new(input), sender)).is_err() {
             return Err(Failure::Stopped);
         }
-        answer.await.unwrap_or(Err(Failure::Stopped))
+        Ok(Asked(answer))
     }
 
     /// Passes on what workers say. Nothing is lost while the shard runs.

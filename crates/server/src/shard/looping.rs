@@ -16,6 +16,7 @@ use bellwether_store::Engine;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::handle::{Answer, Failure, Message, ShardHandle, ShardStatus};
+use crate::batches::Batches;
 use crate::clock;
 use crate::metrics::Metrics;
 use crate::work::{Dispatch, Remotes};
@@ -41,6 +42,8 @@ pub struct ShardParts {
     pub dispatch: Arc<Dispatch>,
     /// The workers that dial in, once they can.
     pub remotes: Arc<OnceLock<Arc<Remotes>>>,
+    /// Who sees to batches.
+    pub batches: Arc<Batches>,
     /// Where its figures go.
     pub metrics: Arc<Metrics>,
     /// Who hears what happens.
@@ -257,6 +260,7 @@ impl Looping {
                 Effect::Notice(notice) => {
                     let _ = self.parts.notices.send(Arc::from(notice));
                 }
+                Effect::Batch(id) => self.parts.batches.changed(id),
                 Effect::Held { job, why } => tracing::error!(%job, why, "a job was paused"),
             }
         }

@@ -17,6 +17,6 @@ mod handle;
 mod looping;
 mod recover;
 
-pub use handle::{Failure, ShardHandle};
+pub use handle::{Asked, Failure, ShardHandle};
 pub use looping::{ShardParts, spawn};
 pub use recover::{recover_all, take_over};

@@ -6,6 +6,7 @@
 
 mod access;
 mod bad_input;
+mod batches;
 mod control;
 mod create;
 mod history;

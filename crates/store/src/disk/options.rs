@@ -84,7 +84,7 @@ fn layout(family: Family) -> Layout {
         // Written once, read by people, dropped by range: larger blocks compress better, smaller
         // tables fit sooner into a dropped range.
         Family::Tick | Family::Dead | Family::Audit => (16, 16, 32, true),
-        Family::Output => (16, 16, 32, true),
+        Family::Output | Family::Batch => (16, 16, 32, true),
     };
     Layout {
         memtable_bytes: memtable_mib * MIB,

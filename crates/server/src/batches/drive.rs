@@ -1,0 +1,133 @@
+//! Seeing to one batch.
+
+use std::time::Duration;
+
+use bellwether_core::batch::{Step, keep_ms, made_already, members, next_step, shard_of_chunk};
+use bellwether_core::id::{BatchId, JobId};
+use bellwether_core::read::{self, StoredBatch};
+use bellwether_core::turn::{BatchInput, Input, Reply};
+use futures::future::try_join_all;
+use tokio::sync::Notify;
+
+use crate::clock;
+use crate::node::Node;
+use crate::shard::{Failure, ShardHandle};
+
+/// The least time between two looks at a batch that waits: its figures change with every commit.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long to wait before something that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The longest wait for a time to come, since the clock may be set.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Sees to a batch until it is over.
+pub async fn drive(node: &Node, id: BatchId, news: &Notify) {
+    loop {
+        match step(node, id, news).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error @ (Failure::Stopped | Failure::Store(_))) => {
+                tracing::warn!(batch = %id, %error, "a batch is left as it is");
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(batch = %id, %error, "a batch could not go on; trying again");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Does what is to be done next. Whether there may be more.
+async fn step(node: &Node, id: BatchId, news: &Notify) -> Result<bool, Failure> {
+    let Some(stored) = read::batch(&*node.view(), &node.shard_numbers(), id)? else {
+        return Ok(false);
+    };
+    let now = clock::now();
+    match next_step(&stored.row, &stored.parts, now) {
+        Step::Nothing => return Ok(false),
+        Step::Wait(until) => {
+            let wait = clock::until(until, now, WAIT_MAX);
+            tokio::time::sleep(LOOK_EVERY).await;
+            let _ = tokio::time::timeout(wait, news.notified()).await;
+        }
+        Step::Expand { from, to } => expand(node, &stored, from, to).await?,
+        Step::Discard => {
+            steps(home(node, id)?, id, || BatchInput::Discard).await?;
+        }
+        Step::Cancel => cancel(node, &stored).await?,
+        Step::End => end(node, &stored).await?,
+    }
+    Ok(true)
+}
+
+fn home(node: &Node, id: BatchId) -> Result<&ShardHandle, Failure> {
+    node.shards.get(usize::from(id.shard())).ok_or(Failure::Stopped)
+}
+
+async fn ask(shard: &ShardHandle, batch: BatchId, input: BatchInput) -> Result<Reply, Failure> {
+    shard.ask(Input::Batch { batch, input: Box::new(input) }).await
+}
+
+/// Asks for something that is done in bounded steps until all is done.
+async fn steps(
+    shard: &ShardHandle,
+    batch: BatchId,
+    input: impl Fn() -> BatchInput,
+) -> Result<(), Failure> {
+    while ask(shard, batch, input()).await? == Reply::More(true) {}
+    Ok(())
+}
+
+/// Makes jobs of some chunks, one in each shard, all at the same time.
+async fn expand(node: &Node, stored: &StoredBatch, from: u32, to: u32) -> Result<(), Failure> {
+    let (id, view) = (stored.id, node.view());
+    let mut asked = Vec::new();
+    for chunk in from..to {
+        let Some(items) = read::batch_items(&*view, id, chunk)? else { continue };
+        let definitions = members(id, &stored.row, items.items)?;
+        let shard = &node.shards[shard_of_chunk(id, chunk, node.shards.len())];
+        asked.push(ask(shard, id, BatchInput::Members { chunk, definitions }));
+    }
+    try_join_all(asked).await?;
+    ask(home(node, id)?, id, BatchInput::Expanded { upto: to }).await?;
+    Ok(())
+}
+
+/// Cancels what has been made, and gives up the rest. First all shards are told to make no more:
+/// after that it is known what has been made.
+async fn cancel(node: &Node, stored: &StoredBatch) -> Result<(), Failure> {
+    let id = stored.id;
+    let actor = stored.row.canceled.as_ref().map_or("", |mark| mark.by.as_str());
+    let each = node
+        .shards
+        .iter()
+        .map(|shard| steps(shard, id, || BatchInput::CancelMembers { actor: actor.to_owned() }));
+    try_join_all(each).await?;
+    let Some(closed) = read::batch(&*node.view(), &node.shard_numbers(), id)? else {
+        return Ok(());
+    };
+    let made = made_already(id, &closed.row, &closed.parts);
+    steps(home(node, id)?, id, || BatchInput::GiveUp { made: made.clone() }).await
+}
+
+/// Says to all that the batch is over, and triggers what follows it.
+async fn end(node: &Node, stored: &StoredBatch) -> Result<(), Failure> {
+    let (id, row) = (stored.id, &stored.row);
+    let keep_ms = keep_ms(row, node.config.rules.retention_age_ms)?;
+    let over = |shard| ask(shard, id, BatchInput::PartEnd { keep_ms });
+    let mut completion = None;
+    if row.on_complete != 0 && row.canceled.is_none() {
+        let job = JobId(row.on_complete);
+        let input = Input::Batch { batch: id, input: Box::new(BatchInput::Complete { job }) };
+        completion = match node.ask(job, input).await {
+            Ok(Reply::Run(run)) => Some(Ok(run.n)),
+            Ok(_) => None,
+            Err(Failure::Rejected(rejection)) => Some(Err(rejection.message)),
+            Err(error) => return Err(error),
+        };
+    }
+    try_join_all(node.shards.iter().map(over)).await?;
+    ask(home(node, id)?, id, BatchInput::End { completion }).await?;
+    Ok(())
+}
