@@ -128,3 +128,18 @@ fn every_error_code_is_in_the_manual_and_the_other_way_round() {
     assert!(stale.is_empty(), "docs/errors.md explains {stale:?}, which nothing says");
     assert!(used.len() > 40, "the search for codes finds too little: {used:?}");
 }
+
+/// The page on guarantees names the tests that show them: they are there.
+#[test]
+fn guarantees_are_shown_by_tests_that_exist() {
+    let page = std::fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let words = page.split('`').skip(1).step_by(2);
+    let named: BTreeSet<&str> = words.filter(|word| word.matches('_').count() > 4).collect();
+    let code: Vec<String> =
+        sources().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for name in &named {
+        let start = format!("fn {name}(");
+        assert!(code.iter().any(|text| text.contains(&start)), "there is no test {name}");
+    }
+    assert!(named.len() > 20, "{named:?}");
+}
