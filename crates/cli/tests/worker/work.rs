@@ -26,6 +26,23 @@ fn r46_r47_a_worker_runs_the_commands_of_its_queue() {
 }
 
 #[test]
+fn r42_a_worker_with_a_token_of_one_namespace_runs_its_commands_alone() {
+    let server = server();
+    let create = ["token", "create", "team", "--role", "operator", "--namespace", "team"];
+    let token = server.cli(&create).ok();
+    let _worker = Worker::start_with(&server, "w1", &["--token", token.trim()]);
+    let other = add(&server, "echo never", &[]);
+    for _ in 0..3 {
+        let own = add(&server, "echo own", &["--namespace", "team"]);
+        assert_eq!(workers_of(&run_with(&server, &own, "succeeded")), ["w1"]);
+    }
+    let waiting = server.cli(&["run", "show", &other, "--json"]).json();
+    assert!(workers_of(&waiting).is_empty(), "{waiting:#}");
+    let list = server.cli(&["worker", "list"]).ok();
+    assert!(list.contains("NAMESPACE") && list.contains("team"), "{list}");
+}
+
+#[test]
 fn what_the_processes_of_a_command_use_is_in_its_history() {
     let server = server();
     let _worker = Worker::start(&server, "w1");
