@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bellwether_trust::{Trust, TrustError};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -12,7 +13,6 @@ use crate::attempt::{Attempt, Target};
 use crate::control::{Control, StopReason};
 use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
 use crate::output::LiveOutput;
-use crate::tls::Trust;
 use crate::tree::Scanner;
 use crate::{command, http, os, publish};
 
@@ -44,19 +44,6 @@ impl Default for ExecutorOptions {
     }
 }
 
-/// Why there can be no executor with such settings.
-#[derive(Debug, thiserror::Error)]
-pub enum ExecutorError {
-    /// The file of certificate authorities cannot be used.
-    #[error("the CA file {path} cannot be used: {reason}")]
-    CaFile {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-}
-
 /// What all attempts share.
 pub(crate) struct Shared {
     pub(crate) options: ExecutorOptions,
@@ -78,7 +65,7 @@ impl Executor {
     ///
     /// # Errors
     /// When the file of certificate authorities cannot be used.
-    pub fn new(options: ExecutorOptions) -> Result<Executor, ExecutorError> {
+    pub fn new(options: ExecutorOptions) -> Result<Executor, TrustError> {
         if let Err(error) = os::seal_descriptors() {
             tracing::warn!(%error, "descriptors from the parent process may reach commands");
         }

@@ -35,18 +35,18 @@ mod os;
 mod output;
 pub mod publish;
 mod rules;
-mod tls;
 mod tree;
 mod user;
 pub mod wire;
+
+pub use bellwether_trust::{Trust, TrustError};
 
 pub use attempt::{
     Attempt, Auth, Broker, CommandTarget, Flaw, HttpTarget, Login, Program, PublishTarget, Target,
 };
 pub use control::{Control, Stop, StopReason};
-pub use executor::{Executor, ExecutorError, ExecutorOptions};
+pub use executor::{Executor, ExecutorOptions};
 pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
 pub use orphans::{Orphan, kill_orphans};
 pub use output::{Captured, Chunk, Event, Follower, LiveOutput, Stream};
 pub use rules::{JsonRule, SuccessRules};
-pub use tls::Trust;
