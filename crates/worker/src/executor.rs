@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::attempt::{Attempt, Target};
 use crate::control::{Control, StopReason};
-use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
+use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode, Usage};
 use crate::output::LiveOutput;
 use crate::tree::Scanner;
 use crate::{command, http, os, publish};
@@ -112,6 +112,7 @@ impl Executor {
             exit_code: ending.exit_code,
             signal: ending.signal,
             http: ending.http,
+            usage: ending.usage,
             started_at,
             finished_at: started_at + elapsed,
             elapsed,
@@ -180,6 +181,7 @@ pub(crate) struct Ending {
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) http: Option<HttpResponse>,
+    pub(crate) usage: Option<Usage>,
     pub(crate) started: bool,
     pub(crate) retryable: bool,
 }
@@ -188,7 +190,15 @@ impl Ending {
     /// An end after a start, about which nothing else is known.
     pub(crate) fn new(outcome: Outcome) -> Ending {
         let retryable = outcome != Outcome::Succeeded;
-        Ending { outcome, exit_code: None, signal: None, http: None, started: true, retryable }
+        Ending {
+            outcome,
+            exit_code: None,
+            signal: None,
+            http: None,
+            usage: None,
+            started: true,
+            retryable,
+        }
     }
 }
 

@@ -36,6 +36,7 @@ mod output;
 pub mod publish;
 mod rules;
 mod tree;
+mod usage;
 mod user;
 pub mod wire;
 
@@ -46,7 +47,7 @@ pub use attempt::{
 };
 pub use control::{Control, Stop, StopReason};
 pub use executor::{Executor, ExecutorOptions};
-pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
+pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode, Usage};
 pub use orphans::{Orphan, kill_orphans};
 pub use output::{Captured, Chunk, Event, Follower, LiveOutput, Stream};
 pub use rules::{JsonRule, SuccessRules};

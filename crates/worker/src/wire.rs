@@ -152,7 +152,10 @@ pub fn finished_of(finished: Finished, persisted: u64, sequence: u32) -> Option<
             body_truncated: http.body_truncated,
         }),
         result: Default::default(),
-        usage: None,
+        usage: finished.usage.map(|usage| wire::Usage {
+            cpu_micros: u64::try_from(usage.cpu.as_micros()).unwrap_or(u64::MAX),
+            memory_peak_bytes: usage.memory_peak_bytes,
+        }),
     })
 }
 

@@ -160,11 +160,11 @@ pub fn finished_of(finished: wire::Finished) -> Option<Finished> {
     };
     let (output_sequence, output) = finished.output.map(chunks_of).unwrap_or_default();
     let http_status = finished.http.as_ref().map_or(0, |http| http.status);
+    let usage = finished.usage.unwrap_or_default();
     let worth_keeping = finished.http.is_some()
         || finished.output_bytes > 0
-        || finished.usage.is_some()
+        || usage != wire::Usage::default()
         || !finished.result.is_empty();
-    let usage = finished.usage.unwrap_or_default();
     let http = finished.http.unwrap_or_default();
     let result = worth_keeping.then(|| AttemptResult {
         http_status,
