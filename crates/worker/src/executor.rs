@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bellwether_trust::{Trust, TrustError};
@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::attempt::{Attempt, Target};
+use crate::cgroup::Groups;
 use crate::control::{Control, StopReason};
 use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode, Usage};
 use crate::output::LiveOutput;
@@ -31,6 +32,9 @@ pub struct ExecutorOptions {
     pub proxy_from_env: bool,
     /// How long a request or a message for a broker may take if the attempt does not say.
     pub http_timeout: Duration,
+    /// Whether the kernel is asked to keep memory limits, where it can be; see
+    /// [`crate::prepare_memory_limits`].
+    pub kernel_limits: bool,
 }
 
 impl Default for ExecutorOptions {
@@ -40,6 +44,7 @@ impl Default for ExecutorOptions {
             extra_ca_file: None,
             proxy_from_env: false,
             http_timeout: Duration::from_secs(300),
+            kernel_limits: true,
         }
     }
 }
@@ -51,6 +56,21 @@ pub(crate) struct Shared {
     pub(crate) leftover_pipes: Arc<Semaphore>,
     pub(crate) http: http::Clients,
     pub(crate) publish: publish::Connections,
+    groups: OnceLock<Option<Arc<Groups>>>,
+}
+
+impl Shared {
+    /// Where commands with a limit get a control group; looked for when it is needed.
+    pub(crate) fn groups(&self) -> Option<&Arc<Groups>> {
+        let find = || {
+            let found = Groups::find();
+            if let Err(why) = &found {
+                tracing::debug!(why, "memory limits are kept by looking at processes");
+            }
+            found.ok()
+        };
+        self.groups.get_or_init(|| find().filter(|_| self.options.kernel_limits)).as_ref()
+    }
 }
 
 /// Executes attempts. Clones share connections and settings.
@@ -78,6 +98,7 @@ impl Executor {
             leftover_pipes,
             http,
             publish: publish::Connections::new(trust),
+            groups: OnceLock::new(),
         };
         Ok(Executor { shared: Arc::new(shared) })
     }

@@ -166,6 +166,8 @@ reason_codes! {
     BrokerRefused = "broker_refused",
     /// The connection to the broker broke, or no confirmation came.
     Unconfirmed = "unconfirmed",
+    /// The processes of the command used more memory than they may.
+    MemoryLimit = "memory_limit",
     /// The attempt took longer than its timeout.
     Timeout = "timeout",
     /// The attempt was stopped on request.

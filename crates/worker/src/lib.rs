@@ -24,6 +24,7 @@
 //! runs attempts on a machine of their own, for a server elsewhere.
 
 mod attempt;
+mod cgroup;
 mod command;
 mod control;
 mod executor;
@@ -45,6 +46,7 @@ pub use bellwether_trust::{Trust, TrustError};
 pub use attempt::{
     Attempt, Auth, Broker, CommandTarget, Flaw, HttpTarget, Login, Program, PublishTarget, Target,
 };
+pub use cgroup::prepare as prepare_memory_limits;
 pub use control::{Control, Stop, StopReason};
 pub use executor::{Executor, ExecutorOptions};
 pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode, Usage};

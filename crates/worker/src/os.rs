@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -72,6 +73,19 @@ pub(crate) fn spent(child: i32) -> io::Result<Option<Spent>> {
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
         memory_peak_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1_024,
     }))
+}
+
+/// Makes the child a member of a control group after the fork, by its entrance.
+pub(crate) fn enter_group(command: &mut Command, entrance: File) {
+    let enter = move || {
+        nix::unistd::write(&entrance, b"0")?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes only this system call. It is
+    // async-signal-safe, takes memory prepared before the fork, and neither allocates nor locks.
+    unsafe {
+        command.pre_exec(enter);
+    }
 }
 
 /// Who a child is to become, and where it is to start as that user.

@@ -1,7 +1,8 @@
 //! What the processes of a command use, as `/proc` shows it.
 //!
 //! A look finds a process and its descendants. It misses those whose parent has died, and counts
-//! memory that processes share once for each of them.
+//! memory that processes share once for each of them: [`shared_memory`] is the truth about that,
+//! and takes longer.
 
 use std::fs;
 use std::time::Duration;
@@ -30,6 +31,16 @@ pub(crate) fn look(root: i32) -> Seen {
         seen.largest_bytes = seen.largest_bytes.max(highest);
     }
     seen
+}
+
+/// The memory of a process and its descendants, what they share counted once. For a process whose
+/// share cannot be read, all that it has counts.
+pub(crate) fn shared_memory(root: i32) -> u64 {
+    let share = |pid: &String| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        kib(&text, "Pss:").unwrap_or_else(|| memory(pid).0)
+    };
+    tree(root).iter().map(share).sum()
 }
 
 fn tree(root: i32) -> Vec<String> {
@@ -73,4 +84,33 @@ fn cpu(pid: &str) -> Option<Duration> {
     let ticks: u64 = ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     let each = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten()?;
     Some(Duration::from_millis(ticks * 1_000 / u64::try_from(each).ok()?.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn memory_that_processes_share_can_be_counted_once() {
+        let script = "import os, sys; x = bytearray(80_000_000); os.fork(); print('r', flush=True); \
+                      sys.stdin.read()";
+        let mut child = Command::new("python3")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.next().is_some() && lines.next().is_some(), "parent and child are ready");
+        let root = i32::try_from(child.id()).unwrap();
+        let (seen, shared) = (look(root), shared_memory(root));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(seen.memory_bytes > 160_000_000, "{seen:?}");
+        assert!(seen.largest_bytes < 130_000_000 && !seen.cpu.is_zero(), "{seen:?}");
+        assert!((80_000_000..130_000_000).contains(&shared), "{shared}");
+    }
 }

@@ -62,6 +62,7 @@ fn command_of(command: wire::Command) -> CommandTarget {
         user: given(command.user),
         stdin: (!command.stdin.is_empty()).then_some(command.stdin),
         shell: given(command.shell),
+        memory_limit_bytes: (command.memory_limit_bytes > 0).then_some(command.memory_limit_bytes),
     }
 }
 

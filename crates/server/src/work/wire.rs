@@ -1,7 +1,7 @@
 //! Between the core's records and what workers are told and say.
 
 use bellwether_core::record::{
-    AttemptResult, Broker, Header, HttpTarget, OutputChunk, PublishTarget, Success,
+    AttemptResult, Broker, Definition, Header, HttpTarget, OutputChunk, PublishTarget, Success,
     Target as StoredTarget,
 };
 use bellwether_core::time::Time;
@@ -29,12 +29,12 @@ pub fn assignment_of(assignment: &Assignment) -> wire::Assignment {
         token: assignment.token,
         scheduled_at: assignment.scheduled.to_string(),
         timeout_ms: definition.timeout_ms,
-        target: definition.target.as_ref().map(target_of),
+        target: definition.target.as_ref().map(|target| target_of(target, definition)),
         success: definition.success.as_ref().map(rules_of),
     }
 }
 
-fn target_of(target: &StoredTarget) -> wire::assignment::Target {
+fn target_of(target: &StoredTarget, definition: &Definition) -> wire::assignment::Target {
     match target {
         StoredTarget::Command(command) => wire::assignment::Target::Command(wire::Command {
             line: command.line.clone(),
@@ -45,6 +45,7 @@ fn target_of(target: &StoredTarget) -> wire::assignment::Target {
             stdin: command.stdin.clone(),
             shell: command.shell.clone(),
             grace_ms: command.grace_ms,
+            memory_limit_bytes: definition.memory_limit_bytes,
         }),
         StoredTarget::Http(http) => wire::assignment::Target::Http(http_of(http)),
         StoredTarget::Handler(handler) => wire::assignment::Target::Handler(wire::Handler {

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  spawn ──► running ──exit──► drain: until the pipes close, a short while at most ──► judged
-//!               │
-//!               └─timeout, stop──► TERM to the tree ──grace──► KILL ──► none left ──► reported
+//!               ├─timeout, stop──► TERM to the tree ──grace──► KILL ──► none left ──► reported
+//!               └─too much memory───────────────────────────────┘
 //! ```
 //!
 //! Background processes that a command leaves behind when it exits by itself go on running, as
 //! under cron. They do not delay the report, and what they print after it is not kept. A command
-//! that is stopped or timed out takes everything it started with it.
+//! that is stopped, timed out or too large takes everything it started with it.
 
 mod meter;
 mod pump;
@@ -31,7 +31,7 @@ use crate::finished::{Failure, Outcome, ReasonCode};
 use crate::output::{LiveOutput, Stream};
 use crate::rules::Judge;
 
-use meter::Meter;
+use meter::{Limit, Meter};
 use pump::Pump;
 use running::Running;
 use watch::{Ended, Watch, Watched};
@@ -47,14 +47,14 @@ pub(crate) async fn run(
     requests: Requests,
     output: &LiveOutput,
 ) -> Ending {
-    let mut running = match start(shared, attempt, target).await {
-        Ok(running) => running,
+    let (mut running, limit) = match start(shared, attempt, target).await {
+        Ok(started) => started,
         Err(failure) => return not_started(failure),
     };
     let pump = Pump::new(&mut running.child, target.stdin.clone(), output, &mut judge);
-    let meter = Meter::new(running.root.map(|root| root.pid));
+    let meter = Meter::new(running.root.map(|root| root.pid), limit);
     let mut watch = Watch { attempt, running, pump, meter, requests };
-    let ended = match watch.watch().await {
+    let mut ended = match watch.watch().await {
         Watched::Exited(status) => Ended { status: status.ok(), outcome: None, survivors: 0 },
         Watched::TimedOut(limit) => {
             watch.end(&shared.scanner, attempt.grace, timed_out(limit)).await
@@ -63,12 +63,18 @@ pub(crate) async fn run(
             let grace = stop.grace.unwrap_or(attempt.grace);
             watch.end(&shared.scanner, grace, stopped(stop.reason)).await
         }
+        Watched::TooLarge(used) => {
+            // At once, as the kernel does: it would only grow.
+            let outcome = Outcome::Failed(watch.meter.over(used));
+            watch.end(&shared.scanner, Duration::ZERO, outcome).await
+        }
     };
     if timeout(DRAIN_TIME, watch.pump.run()).await.is_err() {
         tracing::debug!(run = attempt.run_id, "a background process holds the command's output");
     }
     let Watch { running, pump, meter, .. } = watch;
     pump.abandon(&shared.leftover_pipes);
+    ended.outcome = ended.outcome.or_else(|| meter.ended_by_kernel().map(Outcome::Failed));
     let usage = meter.total(running.spent);
     Ending { usage, ..finish(ended, judge, output) }
 }
@@ -77,14 +83,30 @@ async fn start(
     shared: &Arc<Shared>,
     attempt: &Arc<Attempt>,
     target: &CommandTarget,
-) -> Result<Running, Failure> {
+) -> Result<(Running, Option<Limit>), Failure> {
     let (shared, attempt, target) = (Arc::clone(shared), Arc::clone(attempt), target.clone());
     // Starting blocks: it reads directories, asks for accounts and waits for the exec. If nobody
     // waits for the result any more, dropping it ends the command.
-    let start = move || spawn::spawn(&attempt, &target, &shared.options.pass_env).map(Running::new);
+    let start = move || {
+        let limit = target.memory_limit_bytes.map(|bytes| limit(&shared, &attempt, bytes));
+        let group = limit.as_ref().and_then(|limit| limit.group.as_deref());
+        let child = spawn::spawn(&attempt, &target, &shared.options.pass_env, group)?;
+        Ok((Running::new(child), limit))
+    };
     tokio::task::spawn_blocking(start)
         .await
         .unwrap_or_else(|error| Err(Failure::new(ReasonCode::Internal, error.to_string())))
+}
+
+/// The memory limit of a command, in a group of its own if there can be one.
+fn limit(shared: &Shared, attempt: &Attempt, bytes: u64) -> Limit {
+    let name = format!("{}-{}-{}", attempt.run_id, attempt.attempt, attempt.fencing_token);
+    let group = shared.groups().map(|groups| groups.create(&name, bytes)).transpose();
+    let group = group.unwrap_or_else(|error| {
+        tracing::warn!(%error, run = attempt.run_id, "no control group: its memory is watched");
+        None
+    });
+    Limit { bytes, group: group.map(Arc::new) }
 }
 
 fn timed_out(limit: Duration) -> Outcome {
@@ -118,7 +140,8 @@ fn finish(ended: Ended, judge: Judge, output: &LiveOutput) -> Ending {
         },
     };
     if survivors > 0
-        && let Outcome::TimedOut(failure) | Outcome::Stopped(_, failure) = &mut outcome
+        && let Outcome::Failed(failure) | Outcome::TimedOut(failure) | Outcome::Stopped(_, failure) =
+            &mut outcome
     {
         failure.message.push_str(&format!("; {survivors} of its processes do not die"));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::meter::Meter;
+use super::meter::{Meter, Noticed};
 use super::pump::Pump;
 use super::running::Running;
 use crate::attempt::Attempt;
@@ -21,6 +21,8 @@ pub(super) enum Watched {
     Exited(std::io::Result<ExitStatus>),
     TimedOut(Duration),
     Stopped(Stop),
+    /// It uses so many bytes of memory, which is more than it may.
+    TooLarge(u64),
 }
 
 /// A command that is over.
@@ -42,7 +44,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Watches the command until it exits, takes too long or is to be stopped.
+    /// Watches the command until it exits, takes too long or too much, or is to be stopped.
     pub(super) async fn watch(&mut self) -> Watched {
         let limit = self.attempt.timeout;
         let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
@@ -63,7 +65,11 @@ impl Watch<'_> {
                 stop = self.requests.next() => return Watched::Stopped(stop),
                 limit = &mut too_late => return Watched::TimedOut(limit),
                 () = self.pump.run(), if !self.pump.is_done() => {}
-                () = self.meter.next() => {}
+                noticed = self.meter.next() => match noticed {
+                    Noticed::Nothing => {}
+                    Noticed::Near(used) => self.pump.remark(&self.meter.warning(used)),
+                    Noticed::Over(used) => return Watched::TooLarge(used),
+                },
             }
         }
     }
@@ -100,7 +106,7 @@ impl Watch<'_> {
                 biased;
                 ended = &mut ending => return ended,
                 () = pump.run(), if !pump.is_done() => {}
-                () = meter.next() => {}
+                _ = meter.next() => {}
             }
         }
     }
