@@ -183,20 +183,25 @@ fn lists_memory(file: &Path) -> bool {
 /// Passes the memory controller on to groups below; goes into one of them first if it must and may.
 fn pass_memory_on(base: &Path) -> io::Result<()> {
     let pass_on = || fs::write(base.join("cgroup.subtree_control"), "+memory");
-    let busy = match pass_on() {
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => error,
-        result => return result,
-    };
+    match pass_on() {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => match step_aside(base)? {
+            true => pass_on(),
+            false => Err(error),
+        },
+        result => result,
+    }
+}
+
+/// Goes into the main group, if nobody else is in this one: others are not ours to move.
+fn step_aside(base: &Path) -> io::Result<bool> {
     let own = std::process::id().to_string();
     if fs::read_to_string(base.join("cgroup.procs"))?.trim() != own {
-        return Err(busy);
+        return Ok(false);
     }
     let main = base.join(MAIN);
-    match fs::create_dir(&main) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => fs::write(main.join("cgroup.procs"), own)?,
-    }
-    pass_on()
+    fs::create_dir_all(&main)?;
+    fs::write(main.join("cgroup.procs"), own)?;
+    Ok(true)
 }
 
 /// Removes the groups of attempts that are long over. Those that have processes stay by themselves.

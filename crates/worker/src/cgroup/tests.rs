@@ -122,6 +122,17 @@ fn memory_is_passed_on_only_by_a_process_that_may() {
     assert!(!lists_memory(&base.join("cgroup.subtree_control")));
 }
 
+#[test]
+fn a_process_moves_only_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let (base, own) = (directory.path(), std::process::id());
+    files(base, &[("cgroup.procs", &format!("{own}\n1\n"))]);
+    assert!(!step_aside(base).unwrap() && !base.join(MAIN).exists());
+    files(base, &[("cgroup.procs", &format!("{own}\n"))]);
+    assert!(step_aside(base).unwrap());
+    assert_eq!(read(&base.join(MAIN), "cgroup.procs"), own.to_string());
+}
+
 /// Whether or not there is a memory controller: a command is a member before it is executed.
 #[tokio::test]
 async fn a_command_is_in_its_group_from_the_start() {
