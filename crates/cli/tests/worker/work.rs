@@ -54,6 +54,18 @@ fn what_the_processes_of_a_command_use_is_in_its_history() {
 }
 
 #[test]
+fn a_command_that_passes_its_memory_limit_is_ended_by_the_worker() {
+    let server = server();
+    let _worker = Worker::start(&server, "w1");
+    let hold = "python3 -c 'import time; x = bytearray(300 << 20); time.sleep(600)'";
+    let id = add(&server, hold, &["--memory-limit", "200M"]);
+    let run = run_with(&server, &id, "failed");
+    assert_eq!(run["attempts"][0]["reason"], "memory_limit", "{run:#}");
+    let job = run["job_id"].as_str().unwrap();
+    assert!(server.cli(&["job", "show", job]).ok().contains("200M"));
+}
+
+#[test]
 fn r55_a_worker_makes_requests() {
     let server = server();
     let _worker = Worker::start(&server, "w1");
