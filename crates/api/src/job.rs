@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 use crate::flexible::{CommandShape, MisfireShape, OverlapShape, ScheduleShape};
 use crate::{
-    Delivery, HttpTarget, Instant, Misfire, OnFailure, Overlap, Problem, PublishTarget, Retention,
-    Retry, Schedule, Span, Success, TextOr, TextOrList,
+    Delivery, HttpTarget, Instant, Misfire, OnFailure, Overlap, Problem, PublishTarget, Resources,
+    Retention, Retry, Schedule, Span, Success, TextOr, TextOrList,
 };
 
 /// A job as a caller describes it: when (`schedule`), what (one of `command`, `http`, `publish`,
@@ -101,6 +101,10 @@ pub struct JobSpec {
     /// Labels a worker must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires: BTreeMap<String, String>,
+    /// What one attempt is expected to use. Workers that count resources never get more than they
+    /// offer; workers that count slots do not look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
     /// How many retries after a known failure; short for `retry: {max: …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 10000)]

@@ -12,8 +12,8 @@ use bellwether_core::record::{
     self, AmqpBroker, AttemptResult, BasicAuth, Broker, Cause, CommandTarget, Definition, Event,
     EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, JobRow, JobState, KafkaBroker,
     KeyRow, LastRun, Mark, Misfire, NatsBroker, OneOff, OutputChunk, Overlap, PublishTarget,
-    Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus, Schedule, ShardRow, StoreRow,
-    Success, Target, Tick, TokenRow,
+    Resources, Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus, Schedule, ShardRow,
+    StoreRow, Success, Target, Tick, TokenRow,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -88,6 +88,7 @@ fn definition(target: Target) -> Definition {
         notify: Bytes::from_static(b"[]"),
         requires: [("gpu".to_owned(), "yes".to_owned())].into(),
         disabled: true,
+        ..Definition::default()
     }
 }
 
@@ -123,6 +124,13 @@ fn definitions_of_version_1_are_readable() {
     );
     let handler = HandlerTarget { job_type: "mail".into(), payload: Bytes::from_static(b"1") };
     check("definition-handler", &definition(Target::Handler(handler)));
+}
+
+#[test]
+fn definitions_with_resources_of_version_1_are_readable() {
+    let resources = Resources { cpu_milli: Some(500), memory_bytes: Some(0) };
+    let definition = Definition { resources: Some(resources), ..definition(command()) };
+    check("definition-resources", &definition);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Flags that say how.
 
 use bellwether_api::{
-    Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Retention, Retry,
-    Span, StatusCode, Success, TextOr,
+    Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Resources,
+    Retention, Retry, Span, StatusCode, Success, TextOr,
 };
 use clap::{Args, ValueEnum};
 
@@ -22,6 +22,9 @@ pub struct PolicyFlags {
     /// A label that workers must have; repeatable
     #[arg(long = "requires", value_name = "NAME=VALUE", value_parser = parse_pair)]
     requires: Vec<(String, String)>,
+    /// What an attempt is expected to use
+    #[arg(long, value_name = "cpu=0.5,memory=512M")]
+    resources: Option<Resources>,
     /// How many retries after a known failure
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
@@ -118,6 +121,11 @@ impl PolicyFlags {
         set(&mut spec.queue, &self.queue);
         set(&mut spec.priority, &self.priority);
         spec.requires.extend(self.requires.iter().cloned());
+        if let Some(given) = self.resources {
+            let resources = spec.resources.get_or_insert_with(Resources::default);
+            set(&mut resources.cpu, &given.cpu);
+            set(&mut resources.memory, &given.memory);
+        }
         self.apply_retry(spec);
         set(&mut spec.delivery, &self.delivery.map(delivery));
         self.apply_misfire(spec);

@@ -7,7 +7,7 @@ use crate::id::RunId;
 use crate::record::{GroupRow, Hold, RunStatus, TickFate};
 use crate::run as life;
 use crate::time::{MINUTE_MS, Time, format_duration_ms};
-use crate::turn::{mark_in_words, namespace_name, queue_name, status_name};
+use crate::turn::{Demand, mark_in_words, namespace_name, queue_name, status_name};
 use crate::waist::{StoreError, View};
 
 /// An explanation.
@@ -271,12 +271,16 @@ fn run_detail(
             definition.ordering_key
         ),
         RunStatus::Queued => format!(
-            "{id} waits for a worker of queue '{}'{}.",
+            "{id} waits for a worker of queue '{}'{}{}.",
             queue_name(definition),
             match &definition.target {
                 Some(crate::record::Target::Handler(handler)) =>
                     format!(" that handles the job type '{}'", handler.job_type),
                 _ => String::new(),
+            },
+            match definition.resources {
+                Some(_) => format!(", with room for {}", Demand::of(definition)),
+                None => String::new(),
             }
         ),
         RunStatus::Retrying => format!(

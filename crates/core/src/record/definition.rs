@@ -77,6 +77,9 @@ pub struct Definition {
     /// Created as paused.
     #[prost(bool, tag = "25")]
     pub disabled: bool,
+    /// What an attempt is expected to use; `None` if the caller did not say.
+    #[prost(message, optional, tag = "28")]
+    pub resources: Option<Resources>,
 }
 
 /// When a job is due; mirrors [`crate::schedule::ScheduleSpec`].
@@ -333,6 +336,17 @@ pub struct KafkaBroker {
     /// User and password for SASL PLAIN.
     #[prost(message, optional, tag = "5")]
     pub sasl: Option<BasicAuth>,
+}
+
+/// What an attempt is expected to use, as far as the caller said it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
+pub struct Resources {
+    /// Thousandths of a processor.
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu_milli: Option<u32>,
+    /// Memory.
+    #[prost(uint64, optional, tag = "2")]
+    pub memory_bytes: Option<u64>,
 }
 
 /// Retries after a known failure.

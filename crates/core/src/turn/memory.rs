@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::Demand;
 use crate::id::{IdSource, JobId, RunId};
 use crate::record::{Definition, GroupRow, ShardRow, Target};
 use crate::schedule::Schedule;
@@ -21,6 +22,9 @@ pub struct Lane {
     pub work: Work,
     /// Labels that the worker must have.
     pub requires: BTreeMap<String, String>,
+    /// What a run takes of a worker that counts resources. It comes last, so that lanes that are
+    /// alike but for it are neighbours.
+    pub demand: Demand,
 }
 
 /// Kinds of targets, as far as workers differ in them.
@@ -45,7 +49,8 @@ impl Lane {
         };
         let requires = definition.requires.clone();
         let namespace = namespace_name(definition).to_owned();
-        Lane { queue: queue_name(definition).to_owned(), namespace, work, requires }
+        let (queue, demand) = (queue_name(definition).to_owned(), Demand::of(definition));
+        Lane { queue, namespace, work, requires, demand }
     }
 
     /// Whether it is the lane of a job's runs.
@@ -61,6 +66,7 @@ impl Lane {
             && self.queue == queue_name(definition)
             && self.namespace == namespace_name(definition)
             && self.requires == definition.requires
+            && self.demand == Demand::of(definition)
     }
 }
 

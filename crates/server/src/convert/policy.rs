@@ -1,8 +1,8 @@
 //! Policies of a job, their ranges, and what a caller should know about them.
 
 use bellwether_api::{
-    Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Problem, Span,
-    TextOr,
+    Cpus, Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Problem,
+    Resources, Size, Span, TextOr,
 };
 use bellwether_core::record::{self, Definition, Target};
 use bellwether_core::time::DURATION_MAX_MS;
@@ -53,6 +53,7 @@ pub(super) fn apply(spec: &mut JobSpec, definition: &mut Definition) -> Result<(
         definition.expires_after_ms =
             span_within("expires_after", expiry, EXPIRES_AFTER_MIN_MS, DURATION_MAX_MS)?;
     }
+    definition.resources = resources(spec.resources.take());
     definition.retention = retention(spec.retention)?;
     definition.notify = spec.notify.take().map(notify).transpose()?.unwrap_or_default();
     Ok(())
@@ -160,6 +161,21 @@ pub(super) fn overlap_short(stored: &record::Overlap) -> TextOr<Overlap> {
         Some((name, _)) if overlap.max.is_none() => TextOr::Text((*name).to_owned()),
         _ => TextOr::Object(overlap),
     }
+}
+
+/// What is declared, if anything is.
+fn resources(resources: Option<Resources>) -> Option<record::Resources> {
+    let Resources { cpu, memory } = resources?;
+    let stored = record::Resources {
+        cpu_milli: cpu.map(|cpu| cpu.0),
+        memory_bytes: memory.map(|memory| memory.0),
+    };
+    (stored != record::Resources::default()).then_some(stored)
+}
+
+/// What is declared as a caller would write it.
+pub(super) fn resources_back(stored: &record::Resources) -> Resources {
+    Resources { cpu: stored.cpu_milli.map(Cpus), memory: stored.memory_bytes.map(Size) }
 }
 
 fn retention(

@@ -64,6 +64,7 @@ fn policies(definition: &Definition, spec: &mut JobSpec) {
     };
     spec.misfire = definition.misfire.as_ref().map(policy::misfire_short);
     spec.overlap = definition.overlap.as_ref().map(policy::overlap_short);
+    spec.resources = definition.resources.as_ref().map(policy::resources_back);
     spec.timeout = span(definition.timeout_ms);
     spec.expires_after = span(definition.expires_after_ms);
     spec.success = definition.success.as_ref().map(success::back);

@@ -1,8 +1,7 @@
 //! Who has free slots, and who is waiting for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bellwether_core::id::RunId;
 use bellwether_core::turn::{Assignment, Lane, Report, Reported, Turnstile};
@@ -10,8 +9,9 @@ use bellwether_core::waist::Shard;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use super::queues::{QueueLimits, QueueUse, RATE_EVERY};
+use super::queues::{QueueLimits, RATE_EVERY};
 use super::seat::{Offer, Room, Seat};
+use super::table::Table;
 use crate::shard::ShardHandle;
 
 /// What a worker is told.
@@ -36,24 +36,10 @@ pub struct Reserved {
     pub others: usize,
 }
 
-/// The first waiting run of a lane in a shard, and how many wait.
-type Waiting = (Turnstile, usize);
-
-#[derive(Default)]
-struct State {
-    workers: Vec<Seat>,
-    /// Shards with runs that wait for slots, by lane.
-    hungry: BTreeMap<Lane, BTreeMap<Shard, Waiting>>,
-    shards: Vec<ShardHandle>,
-    /// Queues that have something under way, or bounds.
-    queues: BTreeMap<String, QueueUse>,
-    closed: bool,
-}
-
 /// Matches waiting runs with free slots.
 #[derive(Default)]
 pub struct Dispatch {
-    state: Mutex<State>,
+    state: Mutex<Table>,
 }
 
 impl Dispatch {
@@ -69,9 +55,7 @@ impl Dispatch {
         let mut state = self.state.lock();
         state.workers.retain(|seat| seat.name != name);
         state.workers.push(Seat { name, offer, room, closed: false, orders });
-        for shard in &state.shards {
-            shard.wake();
-        }
+        state.wake_all();
         receiver
     }
 
@@ -104,9 +88,7 @@ impl Dispatch {
         if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
             seat.offer = offer;
             seat.room = room;
-            for shard in &state.shards {
-                shard.wake();
-            }
+            state.wake_all();
         }
     }
 
@@ -125,59 +107,23 @@ impl Dispatch {
         want: usize,
     ) -> Option<Reserved> {
         let mut state = self.state.lock();
-        let state = &mut *state;
         if state.closed {
             return None;
         }
-        let better = state.ahead(shard, lane, first);
-        let others = state.other_namespaces(lane);
-        let queue = state.queues.entry(lane.queue.clone()).or_default();
-        // Whoever was asked last comes last, so that work spreads over the workers.
-        for at in 0..state.workers.len() {
-            let seat = &mut state.workers[at];
-            if seat.closed || !seat.offer.serves(lane) {
-                continue;
-            }
-            let free = seat.room.free(&lane.work).saturating_sub(better);
-            let granted = queue.allowed(&lane.namespace, want, free, others, Instant::now());
-            if granted > 0 {
-                queue.take(&lane.namespace, granted);
-                seat.room.take(&lane.work, granted);
-                let worker = seat.name.clone();
-                state.workers[at..].rotate_left(1);
-                let others = state.others_with_room(&worker, lane);
-                return Some(Reserved { worker, slots: granted, others });
-            }
-        }
-        None
+        let reserved = state.grant(shard, lane, first, want);
+        let granted = reserved.as_ref().map_or(0, |reserved| reserved.slots);
+        state.note(shard, lane, first, want, granted);
+        reserved
     }
 
     /// Notes what still waits in a shard, and wakes shards that have a better claim to what is free.
     pub fn declare(&self, shard: Shard, heads: Vec<(Lane, Turnstile, usize)>) {
         let mut state = self.state.lock();
-        let state = &mut *state;
         if heads.is_empty() && state.hungry.is_empty() {
             return;
         }
-        // A lane that nobody serves waits for a worker to join, which wakes all shards.
-        let heads: BTreeMap<Lane, Waiting> = heads
-            .into_iter()
-            .filter(|(lane, _, _)| state.workers.iter().any(|seat| seat.offer.serves(lane)))
-            .map(|(lane, first, count)| (lane, (first, count)))
-            .collect();
-        let mut changed = false;
-        state.hungry.retain(|lane, shards| {
-            if !heads.contains_key(lane) {
-                changed |= shards.remove(&shard).is_some();
-            }
-            !shards.is_empty()
-        });
-        for (lane, waiting) in heads {
-            state.hungry.entry(lane).or_default().insert(shard, waiting);
-        }
-        if changed {
-            // Somebody may have held back for this shard.
-            wake_best(state, None);
+        if state.set_hungry(shard, heads) {
+            state.wake_best();
         }
     }
 
@@ -195,7 +141,7 @@ impl Dispatch {
         let mut state = self.state.lock();
         let state = &mut *state;
         if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
-            seat.room.put(&lane.work, slots);
+            seat.room.put(lane, slots);
         }
         if let Some(queue) = state.queues.get_mut(&lane.queue) {
             queue.put(&lane.namespace, slots, unused);
@@ -203,7 +149,7 @@ impl Dispatch {
                 state.queues.remove(&lane.queue);
             }
         }
-        wake_best(state, Some(lane));
+        state.wake_for(worker, lane);
     }
 
     /// Notes runs that are with workers since before this process was started.
@@ -222,9 +168,14 @@ impl Dispatch {
         for (name, limits) in limits {
             state.queues.entry(name).or_default().limits = limits;
         }
-        for shard in &state.shards {
-            shard.wake();
-        }
+        state.wake_all();
+    }
+
+    /// Why no worker that is connected could ever take a run of a lane, in words; `None` if one
+    /// could.
+    #[must_use]
+    pub fn obstacle(&self, lane: &Lane) -> Option<String> {
+        self.state.lock().obstacle(lane)
     }
 
     /// How many runs of each queue are under way.
@@ -244,7 +195,7 @@ impl Dispatch {
             for (lane, shards) in &state.hungry {
                 let queue = state.queues.get(&lane.queue);
                 if queue.is_some_and(|queue| queue.limits.per_second.is_some()) {
-                    wake_first(&state, shards);
+                    state.wake_first(shards);
                 }
             }
         }
@@ -309,58 +260,5 @@ impl Dispatch {
         let state = self.state.lock();
         let seat = state.workers.iter().find(|seat| &*seat.name == worker);
         seat.is_some_and(|seat| seat.orders.send(Order::Stop(run, token)).is_ok())
-    }
-}
-
-impl State {
-    /// How many runs of a lane in other shards come before this one.
-    fn ahead(&self, shard: Shard, lane: &Lane, first: Turnstile) -> usize {
-        let Some(shards) = self.hungry.get(lane) else {
-            return 0;
-        };
-        let ahead = shards.iter().filter(|(other, (head, _))| {
-            **other != shard && (head.rank, head.scheduled) < (first.rank, first.scheduled)
-        });
-        ahead.map(|(_, (_, count))| count).sum()
-    }
-
-    /// How many other workers could take a run of a lane now.
-    fn others_with_room(&mut self, worker: &str, lane: &Lane) -> usize {
-        let open = self
-            .workers
-            .iter_mut()
-            .filter(|seat| &*seat.name != worker && !seat.closed && seat.offer.serves(lane));
-        open.filter_map(|seat| (seat.room.free(&lane.work) > 0).then_some(())).count()
-    }
-
-    /// How many other namespaces wait for what this lane wants.
-    fn other_namespaces(&self, lane: &Lane) -> usize {
-        let waiting: BTreeSet<&str> = self
-            .hungry
-            .keys()
-            .filter(|other| other.queue == lane.queue && other.work == lane.work)
-            .filter(|other| other.namespace != lane.namespace)
-            .map(|other| other.namespace.as_str())
-            .collect();
-        waiting.len()
-    }
-}
-
-/// Wakes, for each lane that may get what a lane has given back, the shard whose waiting run comes
-/// first.
-fn wake_best(state: &State, freed: Option<&Lane>) {
-    for (lane, shards) in &state.hungry {
-        if freed.is_none_or(|freed| freed.work == lane.work || freed.queue == lane.queue) {
-            wake_first(state, shards);
-        }
-    }
-}
-
-fn wake_first(state: &State, shards: &BTreeMap<Shard, Waiting>) {
-    let best = shards.iter().min_by_key(|(_, (head, _))| (head.rank, head.scheduled));
-    if let Some((shard, _)) = best
-        && let Some(handle) = state.shards.get(usize::from(*shard))
-    {
-        handle.wake();
     }
 }

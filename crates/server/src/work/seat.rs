@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bellwether_core::turn::{Lane, Work};
+use bellwether_core::turn::{Demand, Lane, Work};
 use tokio::sync::mpsc;
 
+use super::budget::Budget;
 use super::dispatch::Order;
 
 /// What a worker takes at all.
@@ -55,6 +56,8 @@ pub enum Room {
     Asked(usize),
     /// As many as there are.
     Unlimited,
+    /// What attempts may use together, as their jobs declare it.
+    Resources(Budget),
 }
 
 impl Room {
@@ -66,32 +69,46 @@ impl Room {
                 Work::Handler(name) => handlers.get_mut(name),
             },
             Room::Shared(free) | Room::Asked(free) => Some(free),
-            Room::Unlimited => None,
+            Room::Unlimited | Room::Resources(_) => None,
         }
     }
 
-    /// How much is left of a kind of work.
+    /// How many runs of a lane it has room for.
     #[must_use]
-    pub fn free(&mut self, work: &Work) -> usize {
+    pub fn free(&mut self, lane: &Lane) -> usize {
         match self {
             Room::Unlimited => usize::MAX / 2,
-            _ => self.counter(work).map_or(0, |free| *free),
+            Room::Resources(budget) => budget.free(lane.demand, Demand::NONE),
+            _ => self.counter(&lane.work).map_or(0, |free| *free),
         }
     }
 
-    /// Takes so much, of which there must be as much.
-    pub fn take(&mut self, work: &Work, count: usize) {
-        if let Some(free) = self.counter(work) {
+    /// Takes so many runs of a lane, for which there must be room.
+    pub fn take(&mut self, lane: &Lane, count: usize) {
+        if let Room::Resources(budget) = self {
+            budget.take(lane.demand, count);
+        } else if let Some(free) = self.counter(&lane.work) {
             *free = free.saturating_sub(count);
         }
     }
 
     /// Gives back what was taken.
-    pub fn put(&mut self, work: &Work, count: usize) {
-        if !matches!(self, Room::Asked(_))
-            && let Some(free) = self.counter(work)
+    pub fn put(&mut self, lane: &Lane, count: usize) {
+        if let Room::Resources(budget) = self {
+            budget.put(lane.demand, count);
+        } else if !matches!(self, Room::Asked(_))
+            && let Some(free) = self.counter(&lane.work)
         {
             *free += count;
+        }
+    }
+
+    /// Whether it had room for a run of a lane if nothing else were there.
+    #[must_use]
+    pub fn could_take(&self, lane: &Lane) -> bool {
+        match self {
+            Room::Resources(budget) => budget.could_take(lane.demand),
+            _ => true,
         }
     }
 }
@@ -108,4 +125,18 @@ pub struct Seat {
     pub closed: bool,
     /// Where its orders go.
     pub orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Seat {
+    /// Whether it takes runs of a lane, when it is open and has room.
+    #[must_use]
+    pub fn could_take(&self, lane: &Lane) -> bool {
+        self.offer.serves(lane) && self.room.could_take(lane)
+    }
+
+    /// Whether it takes runs of a lane now, if it has room.
+    #[must_use]
+    pub fn takes(&self, lane: &Lane) -> bool {
+        !self.closed && self.could_take(lane)
+    }
 }

@@ -10,6 +10,7 @@ mod control;
 mod create;
 mod history;
 mod lists;
+mod placement;
 mod polling;
 mod puppet;
 mod queues;

@@ -103,7 +103,7 @@ fn print_head(context: &mut Context, job: &Job) -> Result<()> {
 
 /// The policies that were set, as they were set.
 fn print_policies(context: &mut Context, job: &Job) -> Result<()> {
-    const SHOWN: [&str; 20] = [
+    const SHOWN: [&str; 21] = [
         "env",
         "cwd",
         "user",
@@ -112,6 +112,7 @@ fn print_policies(context: &mut Context, job: &Job) -> Result<()> {
         "queue",
         "priority",
         "requires",
+        "resources",
         "retries",
         "retry",
         "delivery",

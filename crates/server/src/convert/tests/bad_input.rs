@@ -26,6 +26,10 @@ const CASES: &[Case] = &[
     Case(r#"{"labels": {"": "c"}}"#, "invalid_label", "labels.", "1 to 63"),
     Case(r#"{"labels": {"a": "b\u0007"}}"#, "invalid_label", "labels.a", "control"),
     Case(r#"{"requires": {"gpu?": "yes"}}"#, "invalid_label", "requires.gpu?", "letters"),
+    Case(r#"{"resources": {"cpu": -1}}"#, "invalid_value", "resources.cpu", "processors"),
+    Case(r#"{"resources": {"cpu": true}}"#, "invalid_type", "resources.cpu", "processors"),
+    Case(r#"{"resources": {"memory": "lots"}}"#, "invalid_value", "resources.memory", "256M"),
+    Case(r#"{"resources": {"disk": 1}}"#, "unknown_field", "resources.disk", "memory"),
     Case(r#"{"description": "a\u0000"}"#, "invalid_text", "description", "NUL"),
     // Targets.
     Case(r#"{"command": null}"#, "missing_target", "command", "one of"),

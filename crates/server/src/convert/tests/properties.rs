@@ -50,7 +50,7 @@ fn field_value() -> impl Strategy<Value = Value> {
     })
 }
 
-const FIELDS: [&str; 36] = [
+const FIELDS: [&str; 37] = [
     "key",
     "namespace",
     "group",
@@ -72,6 +72,7 @@ const FIELDS: [&str; 36] = [
     "queue",
     "priority",
     "requires",
+    "resources",
     "retries",
     "retry",
     "delivery",
@@ -206,6 +207,7 @@ fn good_policies() -> impl Strategy<Value = Value> {
             }
             if is[4] {
                 body["requires"] = json!({"gpu": "yes"});
+                body["resources"] = json!({"cpu": f64::from(n) / 1e3, "memory": ms});
                 body["labels"] = json!({"a/b": "c"});
                 body["enabled"] = false.into();
                 body["key"] = "a/b:c".into();

@@ -19,7 +19,7 @@ mod registry;
 mod service;
 mod session;
 
-pub use introduction::check_worker_name;
+pub use introduction::{Capacity, check_worker_name};
 pub use polling::Polling;
 pub use registry::{LeaseSettings, NotLetIn, Remotes, StillHeld, WorkerState};
 pub use service::service;

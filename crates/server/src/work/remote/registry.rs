@@ -11,7 +11,7 @@ use bellwether_protocol::v1 as wire;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::introduction::{check_names, less, offer_of, room_of};
+use super::introduction::{Capacity, capacity_of, check_names, offer_of};
 use super::polling::Orders;
 use super::session::Session;
 use crate::clock;
@@ -67,8 +67,8 @@ pub struct WorkerState {
     pub draining: bool,
     /// What it takes.
     pub offer: Offer,
-    /// How much it runs at once; `None` if that has no bound.
-    pub slots: Option<u32>,
+    /// How much it runs at once; `None` if it asks each time, or has yet to say.
+    pub capacity: Option<Capacity>,
     /// Its version.
     pub version: String,
     /// When it last dialled in.
@@ -89,7 +89,7 @@ struct Remote {
     heard: Instant,
     draining: bool,
     offer: Offer,
-    slots: Option<u32>,
+    capacity: Option<Capacity>,
     version: String,
     since: Option<Time>,
     held: BTreeMap<RunId, Held>,
@@ -156,7 +156,7 @@ impl Remotes {
     pub(super) fn hello(self: &Arc<Self>, hello: wire::Hello) -> Result<Session, NotLetIn> {
         check_names(&hello).map_err(NotLetIn::Invalid)?;
         let offer = offer_of(&hello);
-        let (room, slots) = room_of(hello.capacity.as_ref()).map_err(NotLetIn::Invalid)?;
+        let capacity = capacity_of(hello.capacity.as_ref()).map_err(NotLetIn::Invalid)?;
         let mut workers = self.workers.lock();
         let remote = workers.entry(hello.name.clone()).or_insert_with(Remote::unseen);
         let same = remote.instance.as_ref() == Some(&hello.instance);
@@ -176,13 +176,14 @@ impl Remotes {
             heard: Instant::now(),
             draining: false,
             offer: offer.clone(),
-            slots,
+            capacity: Some(capacity),
             version: hello.version.clone(),
             since: Some(clock::now()),
             held: std::mem::take(&mut remote.held),
             polls: None,
         };
-        let orders = self.dispatch.join(hello.name.as_str().into(), offer, less(room, taken));
+        let room = capacity.room(remote.held.values().map(|held| &held.lane));
+        let orders = self.dispatch.join(hello.name.as_str().into(), offer, room);
         let stops = remote.held.iter().filter(|(_, held)| held.stop);
         let stops = stops.map(|(run, held)| (*run, held.token)).collect();
         tracing::info!(worker = hello.name, held = taken, "a worker has dialled in");
@@ -414,7 +415,7 @@ impl Remotes {
             connected: remote.open.is_some(),
             draining: remote.draining,
             offer: remote.offer.clone(),
-            slots: remote.slots,
+            capacity: remote.capacity,
             version: remote.version.clone(),
             since: remote.since,
             silent: remote.heard.elapsed(),
@@ -493,7 +494,7 @@ impl Remote {
             heard: Instant::now(),
             draining: false,
             offer: Offer::default(),
-            slots: None,
+            capacity: None,
             version: String::new(),
             since: None,
             held: BTreeMap::new(),
