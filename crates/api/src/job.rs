@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::flexible::{CommandShape, MisfireShape, OverlapShape, ScheduleShape};
 use crate::{
     Delivery, HttpTarget, Instant, Misfire, OnFailure, Overlap, Problem, PublishTarget, Resources,
-    Retention, Retry, Schedule, Span, Success, TextOr, TextOrList,
+    Retention, Retry, Schedule, Span, Success, TargetWorkers, TextOr, TextOrList,
 };
 
 /// A job as a caller describes it: when (`schedule`), what (one of `command`, `http`, `publish`,
@@ -105,6 +105,10 @@ pub struct JobSpec {
     /// offer; workers that count slots do not look at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Whether one worker runs it each time, or all that are connected and take it, each with a run
+    /// of its own; `any` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_workers: Option<TargetWorkers>,
     /// How many retries after a known failure; short for `retry: {max: …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 10000)]

@@ -155,6 +155,7 @@ pub fn rebuild(made: &Run) -> Run {
         filed_ms: made.filed_ms,
         class: made.class,
         cause: made.cause,
+        pinned: made.pinned.clone(),
         ..Run::default()
     };
     for happened in &made.events {

@@ -13,7 +13,7 @@ use bellwether_core::record::{
     EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, JobRow, JobState, KafkaBroker,
     KeyRow, LastRun, Mark, Misfire, NatsBroker, OneOff, OutputChunk, Overlap, PublishTarget,
     Resources, Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus, Schedule, ShardRow,
-    StoreRow, Success, Target, Tick, TokenRow,
+    StoreRow, Success, Target, TargetWorkers, Tick, TokenRow,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -134,6 +134,15 @@ fn definitions_with_resources_of_version_1_are_readable() {
 }
 
 #[test]
+fn records_of_jobs_on_all_workers_of_version_1_are_readable() {
+    let all = Definition { target_workers: TargetWorkers::All as i32, ..definition(command()) };
+    check("definition-all-workers", &all);
+    let run = Some(Run { pinned: "w7".into(), ..run() });
+    check("run-pinned", &RunRow { run, job: None });
+    check("tick-all-workers", &Tick { run: 4, runs: 3, ..Tick::default() });
+}
+
+#[test]
 fn published_definitions_of_version_1_are_readable() {
     let publish = |broker| {
         definition(Target::Publish(PublishTarget {
@@ -208,6 +217,7 @@ fn run() -> Run {
             memory_max_bytes: 5,
             result: Bytes::from_static(b"{\"sent\":1}"),
         }],
+        ..Run::default()
     }
 }
 
@@ -275,6 +285,7 @@ fn states_of_version_1_are_readable() {
             into_ms: 5,
             detail: "d".into(),
             count_is_minimum: true,
+            ..Tick::default()
         },
     );
     check("key-row", &KeyRow { job: u64::MAX, reserved_ms: 1 });

@@ -80,6 +80,9 @@ pub struct Definition {
     /// What an attempt is expected to use; `None` if the caller did not say.
     #[prost(message, optional, tag = "28")]
     pub resources: Option<Resources>,
+    /// How many workers run it each time.
+    #[prost(enumeration = "TargetWorkers", tag = "29")]
+    pub target_workers: i32,
 }
 
 /// When a job is due; mirrors [`crate::schedule::ScheduleSpec`].
@@ -347,6 +350,16 @@ pub struct Resources {
     /// Memory.
     #[prost(uint64, optional, tag = "2")]
     pub memory_bytes: Option<u64>,
+}
+
+/// How many workers run a job each time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Enumeration)]
+#[repr(i32)]
+pub enum TargetWorkers {
+    /// One, whichever has room.
+    Any = 0,
+    /// Every one that is there and takes it, each with a run of its own.
+    All = 1,
 }
 
 /// Retries after a known failure.

@@ -62,6 +62,9 @@ pub struct Run {
     /// What attempts yielded, where there is something to keep.
     #[prost(message, repeated, tag = "17")]
     pub results: Vec<AttemptResult>,
+    /// The one worker that may have it; empty for any.
+    #[prost(string, tag = "18")]
+    pub pinned: String,
 }
 
 /// Where a run stands.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::Lane;
 use crate::id::{JobId, RunId};
 use crate::key::DueKey;
 use crate::record::{AttemptResult, Definition, EventKind, OutputChunk, RunStatus};
@@ -297,6 +298,8 @@ pub enum Reply {
     Created(Vec<Result<Created, Rejection>>),
     /// A run was made or found.
     Run(RunId),
+    /// So many runs were made, one for each worker, numbered on from this one.
+    Runs(RunId, u32),
     /// A step of a long piece of work was done: whether more is left.
     More(bool),
     /// The report came too late or under a void token, and changed nothing.
@@ -420,8 +423,18 @@ pub struct Assignment {
     pub scheduled: Time,
     /// When the attempt was due.
     pub due: Time,
+    /// The one worker that may have the run; empty for any.
+    pub pinned: String,
     /// The job.
     pub definition: Definition,
+}
+
+impl Assignment {
+    /// The lane that the run waited in.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        Lane::of(&self.definition, &self.pinned)
+    }
 }
 
 /// Something that happened to a run.

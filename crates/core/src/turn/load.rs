@@ -4,6 +4,7 @@
 //! a hundred million jobs than with ten.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Compiled, Memory, Ready, Tally, Turn};
 use crate::id::{IdSource, JobId, RunId};
@@ -52,6 +53,7 @@ pub fn load(
         ready: Ready::default(),
         parked_by_job: BTreeMap::new(),
         parked_by_group: BTreeMap::new(),
+        workers: Arc::default(),
         compiled: Compiled::default(),
         notices: false,
         tally: Tally::default(),
@@ -105,9 +107,8 @@ impl Turn<'_> {
                     self.unknown(id, row, run, event)?;
                 }
             } else if run.status() == RunStatus::Queued && run.hold() == Hold::None {
-                let scheduled = Time(run.scheduled_ms);
                 if let Some(definition) = self.definition_of(id, &row)? {
-                    self.memory.ready.add(&definition, scheduled, id);
+                    self.memory.ready.add(&definition, id, run);
                 }
             }
         }

@@ -41,6 +41,7 @@ mod promote;
 mod prune;
 mod queue;
 mod report;
+mod roster;
 mod runs;
 mod tick;
 mod token;
@@ -65,6 +66,7 @@ pub(crate) use job::{identity, is_pruned};
 pub use load::load;
 pub use memory::*;
 pub use overlay::Overlay;
+pub use roster::{Offer, Roster};
 
 /// One turn: decisions over a view, not yet committed.
 pub struct Turn<'a> {

@@ -2,7 +2,7 @@
 
 use bellwether_api::{
     Cpus, Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Problem,
-    Resources, Size, Span, TextOr,
+    Resources, Size, Span, TargetWorkers, TextOr,
 };
 use bellwether_core::record::{self, Definition, Target};
 use bellwether_core::time::DURATION_MAX_MS;
@@ -53,6 +53,7 @@ pub(super) fn apply(spec: &mut JobSpec, definition: &mut Definition) -> Result<(
         definition.expires_after_ms =
             span_within("expires_after", expiry, EXPIRES_AFTER_MIN_MS, DURATION_MAX_MS)?;
     }
+    definition.target_workers = target_workers(spec.target_workers, definition)? as i32;
     definition.resources = resources(spec.resources.take());
     definition.retention = retention(spec.retention)?;
     definition.notify = spec.notify.take().map(notify).transpose()?.unwrap_or_default();
@@ -160,6 +161,22 @@ pub(super) fn overlap_short(stored: &record::Overlap) -> TextOr<Overlap> {
     match OVERLAP.iter().find(|(_, policy)| *policy == overlap.policy) {
         Some((name, _)) if overlap.max.is_none() => TextOr::Text((*name).to_owned()),
         _ => TextOr::Object(overlap),
+    }
+}
+
+/// Several runs at once and one after another exclude each other.
+fn target_workers(
+    given: Option<TargetWorkers>,
+    definition: &Definition,
+) -> Result<record::TargetWorkers, Problem> {
+    match given {
+        None | Some(TargetWorkers::Any) => Ok(record::TargetWorkers::Any),
+        Some(TargetWorkers::All) if !definition.ordering_key.is_empty() => {
+            let detail = "runs on all workers start together, those of an `ordering_key` one after \
+                          another; leave one of the two out";
+            Err(invalid("conflicting_fields", "target_workers", detail))
+        }
+        Some(TargetWorkers::All) => Ok(record::TargetWorkers::All),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bellwether_api::{
-    BasicAuth, Delivery, HttpAuth, HttpTarget, JobSpec, MASK, OnFailure, Retention, Span, TextOr,
-    TextOrList,
+    BasicAuth, Delivery, HttpAuth, HttpTarget, JobSpec, MASK, OnFailure, Retention, Span,
+    TargetWorkers, TextOr, TextOrList,
 };
 use bellwether_core::record::{self, Definition, Target};
 use serde_json::value::RawValue;
@@ -64,6 +64,10 @@ fn policies(definition: &Definition, spec: &mut JobSpec) {
     };
     spec.misfire = definition.misfire.as_ref().map(policy::misfire_short);
     spec.overlap = definition.overlap.as_ref().map(policy::overlap_short);
+    spec.target_workers = match definition.target_workers() {
+        record::TargetWorkers::Any => None,
+        record::TargetWorkers::All => Some(TargetWorkers::All),
+    };
     spec.resources = definition.resources.as_ref().map(policy::resources_back);
     spec.timeout = span(definition.timeout_ms);
     spec.expires_after = span(definition.expires_after_ms);

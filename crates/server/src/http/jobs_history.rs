@@ -187,7 +187,8 @@ fn obstacles(node: &Node, view: &dyn View, job: &StoredJob) -> Answer<Vec<String
     for n in job.state.open.iter().take(OPEN_MAX) {
         let Some(open) = read::run(view, RunId { job: job.id, n: *n })? else { continue };
         if open.run.status() == RunStatus::Queued && open.run.hold() == Hold::None {
-            let obstacle = node.dispatch.obstacle(&Lane::of(&open.definition));
+            let lane = Lane::of(&open.definition, &open.run.pinned);
+            let obstacle = node.dispatch.obstacle(&lane);
             found.extend(obstacle.filter(|obstacle| !found.contains(obstacle)));
         }
     }

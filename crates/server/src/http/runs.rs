@@ -178,7 +178,7 @@ pub async fn cancel(
     caller.need(Role::Operator)?;
     let run = find(&node, &caller, &name)?.id;
     node.ask(run.job, Input::Cancel { actor: caller.name.clone(), run }).await?;
-    Ok((StatusCode::ACCEPTED, Json(RunAnswer { run_id: run.to_string() })))
+    Ok((StatusCode::ACCEPTED, Json(RunAnswer::of(run))))
 }
 
 /// Gives a run that has ended badly another go, under the same idempotency key.
@@ -196,5 +196,5 @@ pub async fn retry(
     caller.need(Role::Operator)?;
     let run = find(&node, &caller, &name)?.id;
     node.ask(run.job, Input::Retry { actor: caller.name.clone(), run }).await?;
-    Ok((StatusCode::ACCEPTED, Json(RunAnswer { run_id: run.to_string() })))
+    Ok((StatusCode::ACCEPTED, Json(RunAnswer::of(run))))
 }

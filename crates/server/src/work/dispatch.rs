@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Assignment, Lane, Report, Reported, Turnstile};
+use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported, Roster, Turnstile};
 use bellwether_core::waist::Shard;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use super::queues::{QueueLimits, RATE_EVERY};
-use super::seat::{Offer, Room, Seat};
+use super::seat::{Room, Seat};
 use super::table::Table;
 use crate::shard::ShardHandle;
 
@@ -40,6 +40,9 @@ pub struct Reserved {
 #[derive(Default)]
 pub struct Dispatch {
     state: Mutex<Table>,
+    /// The workers that are there, for ticks that are meant for all of them. Changed only when they
+    /// do, so that looking at it costs shards next to nothing.
+    roster: Mutex<Arc<Roster>>,
 }
 
 impl Dispatch {
@@ -55,6 +58,7 @@ impl Dispatch {
         let mut state = self.state.lock();
         state.workers.retain(|seat| seat.name != name);
         state.workers.push(Seat { name, offer, room, closed: false, orders });
+        self.note_workers(&state);
         state.wake_all();
         receiver
     }
@@ -66,11 +70,28 @@ impl Dispatch {
             seat.closed = true;
             let _ = seat.orders.send(Order::Drain);
         }
+        self.note_workers(&state);
     }
 
     /// A worker is gone.
     pub fn leave(&self, worker: &str) {
-        self.state.lock().workers.retain(|seat| &*seat.name != worker);
+        let mut state = self.state.lock();
+        state.workers.retain(|seat| &*seat.name != worker);
+        self.note_workers(&state);
+    }
+
+    /// The workers that are there and take something: not those that leave, and not those that ask
+    /// request by request, of which nobody knows whether they will come back.
+    #[must_use]
+    pub fn roster(&self) -> Arc<Roster> {
+        self.roster.lock().clone()
+    }
+
+    fn note_workers(&self, state: &Table) {
+        let stays = |seat: &&Seat| !seat.closed && !matches!(seat.room, Room::Asked(_));
+        let seats = state.workers.iter().filter(stays);
+        let roster = seats.map(|seat| (seat.name.clone(), seat.offer.clone())).collect();
+        *self.roster.lock() = Arc::new(roster);
     }
 
     /// Sets how much more a worker can take.
@@ -223,8 +244,9 @@ impl Dispatch {
             if let Some(Order::Run(list)) = undelivered {
                 // The worker is gone: nothing was started, so nothing is lost.
                 state.workers.retain(|seat| *seat.name != worker);
+                self.note_workers(&state);
                 for assignment in list {
-                    let lane = Lane::of(&assignment.definition);
+                    let lane = assignment.lane();
                     if let Some(queue) = state.queues.get_mut(&lane.queue) {
                         queue.put(&lane.namespace, 1, true);
                     }

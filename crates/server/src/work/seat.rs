@@ -1,42 +1,13 @@
 //! What a worker offers, and how much of it is taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bellwether_core::turn::{Demand, Lane, Work};
+use bellwether_core::turn::{Demand, Lane, Offer, Work};
 use tokio::sync::mpsc;
 
 use super::budget::Budget;
 use super::dispatch::Order;
-
-/// What a worker takes at all.
-#[derive(Clone, Debug, Default)]
-pub struct Offer {
-    /// The queues it takes from; empty for all.
-    pub queues: BTreeSet<String>,
-    /// What it says about itself.
-    pub labels: BTreeMap<String, String>,
-    /// Whether it runs commands.
-    pub commands: bool,
-    /// Whether it makes requests.
-    pub http: bool,
-    /// The handlers it has.
-    pub job_types: BTreeSet<String>,
-}
-
-impl Offer {
-    /// Whether it takes runs of a lane, if it has room.
-    #[must_use]
-    pub fn serves(&self, lane: &Lane) -> bool {
-        let can = match &lane.work {
-            Work::Command => self.commands,
-            Work::Http => self.http,
-            Work::Handler(name) => self.job_types.contains(name),
-        };
-        can && (self.queues.is_empty() || self.queues.contains(&lane.queue))
-            && lane.requires.iter().all(|(name, value)| self.labels.get(name) == Some(value))
-    }
-}
 
 /// How many attempts a worker can still take.
 #[derive(Clone, Debug)]
@@ -128,10 +99,16 @@ pub struct Seat {
 }
 
 impl Seat {
+    /// Whether it takes runs of a lane, however large they are.
+    #[must_use]
+    pub fn serves(&self, lane: &Lane) -> bool {
+        self.offer.serves(&self.name, lane)
+    }
+
     /// Whether it takes runs of a lane, when it is open and has room.
     #[must_use]
     pub fn could_take(&self, lane: &Lane) -> bool {
-        self.offer.serves(lane) && self.room.could_take(lane)
+        self.serves(lane) && self.room.could_take(lane)
     }
 
     /// Whether it takes runs of a lane now, if it has room.

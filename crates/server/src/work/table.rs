@@ -223,8 +223,7 @@ impl Table {
     /// Why no worker that is there could ever take a run of a lane, in words; `None` if one could.
     #[must_use]
     pub fn obstacle(&self, lane: &Lane) -> Option<String> {
-        let serving: Vec<&Seat> =
-            self.workers.iter().filter(|seat| seat.offer.serves(lane)).collect();
+        let serving: Vec<&Seat> = self.workers.iter().filter(|seat| seat.serves(lane)).collect();
         if serving.iter().any(|seat| seat.could_take(lane)) {
             return None;
         }
@@ -249,6 +248,9 @@ impl Table {
 
 /// That no worker takes runs of a lane.
 fn nobody(lane: &Lane) -> String {
+    if !lane.pinned.is_empty() {
+        return format!("The worker '{}' is not connected, or does not take it now.", lane.pinned);
+    }
     let mut text = format!("No connected worker takes such work from queue '{}'", lane.queue);
     if !lane.requires.is_empty() {
         let labels = lane.requires.iter().map(|(name, value)| format!("{name}={value}"));

@@ -5,7 +5,7 @@ use bellwether_protocol::v1 as wire;
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::puppet::{Puppet, add, held, hello, patient};
+use crate::puppet::{Puppet, add, held, hello, patient, succeeded};
 use crate::world::World;
 
 fn offering(name: &str, cpu_milli: u32, memory_bytes: u64) -> wire::Hello {
@@ -150,4 +150,111 @@ async fn declared_resources_are_normalised_changed_and_removed() {
     assert_eq!(resources().await, Value::Null);
     let (status, problem) = patch(json!({"resources": {"cpu": -1}})).await;
     assert_eq!((status, &problem["field"]), (400, &json!("resources.cpu")), "{problem}");
+}
+
+/// A worker with a label.
+fn labelled(name: &str, slots: u32) -> wire::Hello {
+    let labels = [("gpu".to_owned(), "yes".to_owned())].into();
+    wire::Hello { labels, ..hello(name, slots) }
+}
+
+fn everywhere(more: Value) -> Value {
+    let mut spec = json!({"schedule": "@daily", "command": "true", "target_workers": "all",
+        "requires": {"gpu": "yes"}});
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    spec
+}
+
+#[tokio::test]
+async fn r49_a_job_for_all_workers_runs_once_on_each_that_takes_it() {
+    let world = patient().await;
+    let mut a = Puppet::dial(&world, labelled("a", 4)).await.unwrap();
+    let mut b = Puppet::dial(&world, labelled("b", 4)).await.unwrap();
+    let mut other = Puppet::new(&world, "other", 4).await;
+    let leaving = Puppet::dial(&world, labelled("leaving", 4)).await.unwrap();
+    world.send("POST", "/v1/workers/leaving/drain", "").await;
+    let retry = json!({"max": 3, "initial": "1ms", "jitter": 0.0});
+    let once = everywhere(json!({"schedule": {"delay": "0s"}, "retry": retry}));
+    let job = world.add(once).await;
+    let (to_a, to_b) = (given(&mut a, 1).await.remove(0), given(&mut b, 1).await.remove(0));
+    assert_eq!((&to_a.job, &to_b.job), (&job.info.id, &job.info.id));
+    assert_ne!(to_a.run, to_b.run);
+    b.finish(&to_b).await;
+    let failed =
+        wire::Finished { ending: wire::Ending::Failed.into(), exit_code: Some(1), ..succeeded("") };
+    a.report(&to_a, wire::report::What::Finished(failed)).await;
+    let again = given(&mut a, 1).await.remove(0);
+    assert_eq!((&again.run, again.attempt), (&to_a.run, 2), "its retries stay there");
+    a.finish(&again).await;
+    let (_, runs) = world.send("GET", &format!("/v1/jobs/{}/runs", job.info.id), "").await;
+    let of = |at: usize| (&runs["items"][at]["status"], &runs["items"][at]["pinned_to"]);
+    assert_eq!(of(0), (&json!("succeeded"), &json!("b")), "{runs}");
+    assert_eq!(of(1), (&json!("succeeded"), &json!("a")), "{runs}");
+    let (_, ticks) = world.send("GET", &format!("/v1/jobs/{}/ticks", job.info.id), "").await;
+    assert_eq!(ticks["items"].as_array().unwrap().len(), 1, "{ticks}");
+    assert_eq!(
+        (&ticks["items"][0]["fate"], &ticks["items"][0]["runs"]),
+        (&json!("fired"), &json!(2))
+    );
+    let plain = add(&world, json!({"requires": {}})).await;
+    let others = async { given(&mut other, 1).await.remove(0) };
+    let given_to = tokio::select! {
+        run = others => run,
+        run = given(&mut a, 1) => run[0].clone(),
+        run = given(&mut b, 1) => run[0].clone(),
+    };
+    assert_eq!(given_to.job, plain.info.id, "nobody got more of the first");
+    drop(leaving);
+}
+
+#[tokio::test]
+async fn a_run_for_a_worker_that_is_gone_waits_for_it() {
+    let world = patient().await;
+    let mut a = Puppet::dial(&world, labelled("a", 4)).await.unwrap();
+    let mut b = Puppet::dial(&world, labelled("b", 1)).await.unwrap();
+    let busy = add(&world, json!({"requires": {"gpu": "yes"}, "target_workers": "all"})).await;
+    let (first_a, first_b) = (given(&mut a, 1).await.remove(0), given(&mut b, 1).await.remove(0));
+    assert_eq!(first_b.job, busy.info.id);
+    a.finish(&first_a).await;
+    let job = world.add(everywhere(json!({}))).await;
+    let path = format!("/v1/jobs/{}/trigger", job.info.id);
+    let (status, answer) = world.send("POST", &path, "").await;
+    assert_eq!((status, answer["run_ids"].as_array().unwrap().len()), (202, 2), "{answer}");
+    let second_a = given(&mut a, 1).await.remove(0);
+    assert_eq!(second_a.job, job.info.id);
+    a.finish(&second_a).await;
+    drop(b);
+    world
+        .until("why says what it waits for", async || {
+            let told = why(&world, &job.info.id).await;
+            told.contains("waits for the worker 'b'") && told.contains("'b' is not connected")
+        })
+        .await;
+    let back = wire::Hello { held: vec![held(&first_b)], ..labelled("b", 1) };
+    let mut b = Puppet::dial(&world, back).await.unwrap();
+    b.finish(&first_b).await;
+    assert_eq!(given(&mut b, 1).await[0].job, job.info.id);
+}
+
+#[tokio::test]
+async fn a_job_for_all_workers_of_which_there_is_none_is_skipped_and_says_so() {
+    let world = patient().await;
+    let _other = Puppet::new(&world, "other", 4).await;
+    let job = world.add(everywhere(json!({"schedule": {"delay": "0s"}}))).await;
+    let ticks = format!("/v1/jobs/{}/ticks", job.info.id);
+    world
+        .until("the tick is skipped", async || {
+            let (_, ticks) = world.send("GET", &ticks, "").await;
+            ticks["items"][0]["reason"] == "no_worker"
+        })
+        .await;
+    let (status, refused) =
+        world.send("POST", &format!("/v1/jobs/{}/trigger", job.info.id), "").await;
+    assert_eq!((status, &refused["code"]), (409, &json!("no_worker")), "{refused}");
+    let at = job.info.execution_time.unwrap();
+    let (_, why) = world.send("GET", &format!("/v1/jobs/{}/why?at={at}", job.info.id), "").await;
+    let answer = why["answer"].as_str().unwrap();
+    assert!(answer.contains("it runs on all workers, and there was none"), "{answer}");
+    let (_, job) = world.send("GET", &format!("/v1/jobs/{}", job.info.id), "").await;
+    assert_eq!((&job["status"], &job["target_workers"]), (&json!("canceled"), &json!("all")));
 }

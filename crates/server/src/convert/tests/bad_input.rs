@@ -29,6 +29,13 @@ const CASES: &[Case] = &[
     Case(r#"{"resources": {"cpu": -1}}"#, "invalid_value", "resources.cpu", "processors"),
     Case(r#"{"resources": {"cpu": true}}"#, "invalid_type", "resources.cpu", "processors"),
     Case(r#"{"resources": {"memory": "lots"}}"#, "invalid_value", "resources.memory", "256M"),
+    Case(r#"{"target_workers": "some"}"#, "invalid_value", "target_workers", "all"),
+    Case(
+        r#"{"target_workers": "all", "ordering_key": "o"}"#,
+        "conflicting_fields",
+        "target_workers",
+        "ordering_key",
+    ),
     Case(r#"{"resources": {"disk": 1}}"#, "unknown_field", "resources.disk", "memory"),
     Case(r#"{"description": "a\u0000"}"#, "invalid_text", "description", "NUL"),
     // Targets.

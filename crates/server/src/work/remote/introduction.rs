@@ -1,10 +1,10 @@
 //! What a worker says about itself, checked.
 
-use bellwether_core::turn::{Demand, Lane};
+use bellwether_core::turn::{Demand, Lane, Offer};
 use bellwether_protocol::v1 as wire;
 
 use crate::work::budget::{Budget, Offered};
-use crate::work::seat::{Offer, Room};
+use crate::work::seat::Room;
 
 fn plain(text: &str, max: usize) -> bool {
     !text.is_empty()

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Assignment, Lane, Report};
+use bellwether_core::turn::{Assignment, Offer, Report};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Remotes;
 use super::registry::NotLetIn;
 use crate::work::dispatch::Order;
-use crate::work::seat::{Offer, Room};
+use crate::work::seat::Room;
 
 /// What a worker asks for.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ impl Remotes {
             Order::Run(assignments) => {
                 // From here on it counts as held, so that a stop right behind it finds it.
                 let held = assignments.iter();
-                let held = held.map(|a| (a.run, a.token, Lane::of(&a.definition)));
+                let held = held.map(|a| (a.run, a.token, a.lane()));
                 self.sent(worker, held);
                 found.extend(assignments);
             }

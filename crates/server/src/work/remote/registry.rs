@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Assignment, Lane, Report, Reported};
+use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported};
 use bellwether_protocol::v1 as wire;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use crate::clock;
 use crate::shard::ShardHandle;
 use crate::work::Dispatch;
 use crate::work::dispatch::Order;
-use crate::work::seat::{Offer, Room};
+use crate::work::seat::Room;
 
 /// How leases are kept.
 #[derive(Clone, Copy, Debug)]
@@ -327,7 +327,7 @@ impl Remotes {
     /// Gives back what was never handed out.
     pub(super) fn hand_back(&self, assignments: &[Assignment]) {
         for assignment in assignments {
-            self.dispatch.put_back(&assignment.worker, &Lane::of(&assignment.definition), 1);
+            self.dispatch.put_back(&assignment.worker, &assignment.lane(), 1);
             let (run, token) = (assignment.run, assignment.token);
             if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
                 shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
