@@ -106,10 +106,11 @@ impl Turn<'_> {
                     );
                     self.unknown(id, row, run, event)?;
                 }
-            } else if run.status() == RunStatus::Queued && run.hold() == Hold::None {
-                if let Some(definition) = self.definition_of(id, &row)? {
-                    self.memory.ready.add(&definition, id, run);
-                }
+            } else if run.status() == RunStatus::Queued
+                && run.hold() == Hold::None
+                && let Some(definition) = self.definition_of(id, &row)?
+            {
+                self.memory.ready.add(&definition, id, run);
             }
         }
         Ok(last.filter(|_| rows.len() == limit))

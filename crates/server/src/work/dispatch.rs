@@ -56,8 +56,7 @@ impl Dispatch {
     pub fn join(&self, name: Arc<str>, offer: Offer, room: Room) -> mpsc::UnboundedReceiver<Order> {
         let (orders, receiver) = mpsc::unbounded_channel();
         let mut state = self.state.lock();
-        state.workers.retain(|seat| seat.name != name);
-        state.workers.push(Seat { name, offer, room, closed: false, orders });
+        state.sit(Seat { name, offer, room, closed: false, orders });
         self.note_workers(&state);
         state.wake_all();
         receiver
@@ -164,6 +163,9 @@ impl Dispatch {
         if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
             seat.room.put(lane, slots);
         }
+        if unused {
+            state.arrived(worker, lane, slots);
+        }
         if let Some(queue) = state.queues.get_mut(&lane.queue) {
             queue.put(&lane.namespace, slots, unused);
             if queue.is_idle() {
@@ -171,6 +173,14 @@ impl Dispatch {
             }
         }
         state.wake_for(worker, lane);
+    }
+
+    /// Notes that runs which a worker was granted are with it. Whoever says so counts them as held.
+    pub fn arrived<'a>(&self, worker: &str, lanes: impl Iterator<Item = &'a Lane>) {
+        let mut state = self.state.lock();
+        for lane in lanes {
+            state.arrived(worker, lane, 1);
+        }
     }
 
     /// Notes runs that are with workers since before this process was started.
@@ -247,6 +257,7 @@ impl Dispatch {
                 self.note_workers(&state);
                 for assignment in list {
                     let lane = assignment.lane();
+                    state.arrived(&worker, &lane, 1);
                     if let Some(queue) = state.queues.get_mut(&lane.queue) {
                         queue.put(&lane.namespace, 1, true);
                     }
@@ -282,5 +293,50 @@ impl Dispatch {
         let state = self.state.lock();
         let seat = state.workers.iter().find(|seat| &*seat.name == worker);
         seat.is_some_and(|seat| seat.orders.send(Order::Stop(run, token)).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bellwether_core::id::JobId;
+    use bellwether_core::record::Definition;
+    use bellwether_core::time::Time;
+
+    use super::*;
+    use crate::work::budget::{Budget, Offered};
+
+    fn granted(dispatch: &Dispatch, lane: &Lane) -> usize {
+        let run = RunId { job: JobId(1), n: 1 };
+        let first = Turnstile { rank: 0, scheduled: Time(1), run };
+        dispatch.reserve(0, lane, first, 10).map_or(0, |reserved| reserved.slots)
+    }
+
+    /// A worker dials in again while runs are on their way to it.
+    #[track_caller]
+    fn check_counted_once(room: impl Fn() -> Room) {
+        let lane = Lane::of(&Definition::default(), "");
+        let offer = Offer { commands: true, ..Offer::default() };
+        let dispatch = Dispatch::default();
+        let join = || dispatch.join("w".into(), offer.clone(), room());
+        let first = join();
+        assert_eq!(granted(&dispatch, &lane), 2);
+        let second = join();
+        assert_eq!(granted(&dispatch, &lane), 0, "what is on its way takes room of the new seat");
+        dispatch.put_back("w", &lane, 1);
+        assert_eq!(granted(&dispatch, &lane), 1, "what came back does not");
+        dispatch.arrived("w", [&lane, &lane].into_iter());
+        assert_eq!(granted(&dispatch, &lane), 0, "what has arrived is held");
+        let third = join();
+        assert_eq!(granted(&dispatch, &lane), 2, "who dials in says what it holds");
+        drop((first, second, third));
+    }
+
+    #[test]
+    fn r49_what_is_on_its_way_to_a_worker_that_dials_again_takes_room() {
+        check_counted_once(|| Room::Shared(2));
+        check_counted_once(|| {
+            let offered = Offered { cpu_milli: Some(2_500), memory_bytes: None };
+            Room::Resources(Budget::new(offered, bellwether_core::turn::Demand::NONE))
+        });
     }
 }

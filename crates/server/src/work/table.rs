@@ -12,6 +12,7 @@
 //! take, to fill such gaps, is not tried.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bellwether_core::turn::{Demand, Lane, Turnstile};
@@ -39,6 +40,9 @@ pub struct Table {
     pub shards: Vec<ShardHandle>,
     /// Queues that have something under way, or bounds.
     pub queues: BTreeMap<String, QueueUse>,
+    /// What was granted to workers that keep a stream and has not reached them, by worker and lane.
+    /// It takes room also of a seat that has come in the place of the one that it was granted to.
+    on_the_way: BTreeMap<Arc<str>, BTreeMap<Lane, usize>>,
     /// Whether nothing more is granted.
     pub closed: bool,
     /// Whether somebody has stopped waiting since shards were last woken for that.
@@ -77,12 +81,40 @@ impl Table {
                 queue.take(&lane.namespace, granted);
                 self.workers[at].room.take(lane, granted);
                 let worker = self.workers[at].name.clone();
+                if matches!(self.workers[at].room, Room::Shared(_) | Room::Resources(_)) {
+                    let lanes = self.on_the_way.entry(worker.clone()).or_default();
+                    *lanes.entry(lane.clone()).or_default() += granted;
+                }
                 self.workers[at..].rotate_left(1);
                 let others = self.others_with_room(&worker, lane);
                 return Some(Reserved { worker, slots: granted, others });
             }
         }
         None
+    }
+
+    /// Gives a worker its seat, in place of any that had its name.
+    pub fn sit(&mut self, mut seat: Seat) {
+        self.workers.retain(|other| other.name != seat.name);
+        for (lane, count) in self.on_the_way.get(&seat.name).into_iter().flatten() {
+            seat.room.take(lane, *count);
+        }
+        self.workers.push(seat);
+    }
+
+    /// So many runs of a lane are with their worker, or will never be: it holds them from here on,
+    /// or nobody does.
+    pub fn arrived(&mut self, worker: &str, lane: &Lane, count: usize) {
+        let Some(lanes) = self.on_the_way.get_mut(worker) else { return };
+        if let Some(left) = lanes.get_mut(lane) {
+            *left = left.saturating_sub(count);
+            if *left == 0 {
+                lanes.remove(lane);
+            }
+        }
+        if lanes.is_empty() {
+            self.on_the_way.remove(worker);
+        }
     }
 
     /// How many runs in other shards come before this one, of its lane and of those that differ from

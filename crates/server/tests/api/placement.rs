@@ -251,7 +251,8 @@ async fn a_job_for_all_workers_of_which_there_is_none_is_skipped_and_says_so() {
     let (status, refused) =
         world.send("POST", &format!("/v1/jobs/{}/trigger", job.info.id), "").await;
     assert_eq!((status, &refused["code"]), (409, &json!("no_worker")), "{refused}");
-    let at = job.info.execution_time.unwrap();
+    let (_, ticks) = world.send("GET", &ticks, "").await;
+    let at = ticks["items"][0]["at"].as_str().unwrap();
     let (_, why) = world.send("GET", &format!("/v1/jobs/{}/why?at={at}", job.info.id), "").await;
     let answer = why["answer"].as_str().unwrap();
     assert!(answer.contains("it runs on all workers, and there was none"), "{answer}");

@@ -337,7 +337,10 @@ impl Remotes {
 
     /// A worker is about to be sent these.
     pub(super) fn sent(&self, worker: &str, runs: impl Iterator<Item = (RunId, u64, Lane)>) {
-        if let Some(remote) = self.workers.lock().get_mut(worker) {
+        let runs: Vec<(RunId, u64, Lane)> = runs.collect();
+        let mut workers = self.workers.lock();
+        self.dispatch.arrived(worker, runs.iter().map(|(_, _, lane)| lane));
+        if let Some(remote) = workers.get_mut(worker) {
             for (run, token, lane) in runs {
                 remote.held.insert(run, Held { token, lane, stop: false, since: Instant::now() });
             }
