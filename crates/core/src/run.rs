@@ -156,6 +156,7 @@ pub fn rebuild(made: &Run) -> Run {
         class: made.class,
         cause: made.cause,
         pinned: made.pinned.clone(),
+        first_n: made.first_n,
         ..Run::default()
     };
     for happened in &made.events {

@@ -137,7 +137,7 @@ fn definitions_with_resources_of_version_1_are_readable() {
 fn records_of_jobs_on_all_workers_of_version_1_are_readable() {
     let all = Definition { target_workers: TargetWorkers::All as i32, ..definition(command()) };
     check("definition-all-workers", &all);
-    let run = Some(Run { pinned: "w7".into(), ..run() });
+    let run = Some(Run { pinned: "w7".into(), first_n: 2, ..run() });
     check("run-pinned", &RunRow { run, job: None });
     check("tick-all-workers", &Tick { run: 4, runs: 3, ..Tick::default() });
 }

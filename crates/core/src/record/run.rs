@@ -65,6 +65,9 @@ pub struct Run {
     /// The one worker that may have it; empty for any.
     #[prost(string, tag = "18")]
     pub pinned: String,
+    /// If it may be with one worker only: the number of the first run that the same instant led to.
+    #[prost(uint32, tag = "19")]
+    pub first_n: u32,
 }
 
 /// Where a run stands.

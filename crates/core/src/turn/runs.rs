@@ -101,7 +101,10 @@ impl Turn<'_> {
         // What is open before any of these is made decides about all of them.
         let wait_for_others = wait_for_others && !job.state.open.is_empty();
         for pin in pins {
-            self.make_run(job, scheduled, cause, wait_for_others, pin)?;
+            let made = run::new(job.state.runs + 1, scheduled, self.now, 0, cause);
+            let first_n = if pin.is_empty() { 0 } else { first.n };
+            let made = Run { pinned: pin.to_string(), first_n, ..made };
+            self.make_run(job, made, wait_for_others)?;
         }
         Ok(first)
     }
@@ -109,16 +112,14 @@ impl Turn<'_> {
     fn make_run(
         &mut self,
         job: &mut FullJob,
-        scheduled: Time,
-        cause: Cause,
+        mut made: Run,
         wait_for_others: bool,
-        pin: &str,
     ) -> Result<(), StoreError> {
-        job.state.runs += 1;
-        let id = RunId { job: job.id, n: job.state.runs };
+        job.state.runs = made.n;
+        let id = RunId { job: job.id, n: made.n };
         let class = self.class_for(&job.definition);
-        let mut made = run::new(id.n, scheduled, self.now, class, cause);
-        pin.clone_into(&mut made.pinned);
+        made.class = u32::from(class);
+        let scheduled = Time(made.scheduled_ms);
         run::record(&mut made, run::event(self.now, EventKind::Queued));
         let filed = Filed { time_ms: self.now.0, class: u32::from(class) };
         self.store.put(Family::State, key::run(id), record::encode(&filed));
@@ -181,10 +182,8 @@ impl Turn<'_> {
     }
 }
 
-/// Whether a run stands for the same instant as another, on another worker. Such runs are not in
-/// each other's way.
+/// Whether a run stands for the same tick or trigger as another, on another worker. Such runs are
+/// not in each other's way.
 pub(super) fn is_sibling(run: &Run, other: &Run) -> bool {
-    !run.pinned.is_empty()
-        && run.n != other.n
-        && (run.scheduled_ms, run.cause) == (other.scheduled_ms, other.cause)
+    run.first_n != 0 && run.first_n == other.first_n && run.n != other.n
 }

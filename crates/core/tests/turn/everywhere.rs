@@ -168,3 +168,19 @@ fn max_runs_counts_ticks_and_the_next_tick_counts_from_the_last_end() {
     w.succeed(run(id, 4));
     assert_eq!((w.next_second(id), w.state(id).scheduled_runs), (None, 2));
 }
+
+#[test]
+fn two_triggers_at_one_instant_are_two_sets_of_runs() {
+    let mut w = with_workers(&["w1", "w2"]);
+    let id = w.add(job().every("1h").on_all_workers().overlap(O::Queue, 2));
+    let trigger = || Input::Trigger { actor: ANA.to_owned(), job: id };
+    for n in [1, 3, 5] {
+        assert_eq!(w.ask(trigger()), Ok(Reply::Runs(run(id, n), 2)));
+    }
+    w.settle();
+    for n in [1, 3, 5] {
+        assert_eq!(w.with_workers(), [run(id, n), run(id, n + 1)]);
+        w.succeed(run(id, n));
+        w.succeed(run(id, n + 1));
+    }
+}

@@ -259,7 +259,7 @@ fn check_jobs(picture: &Picture) {
             .filter(|run| run.hold() == Hold::None)
             .collect();
         let workers: BTreeSet<&str> = under_way.iter().map(|run| run.pinned.as_str()).collect();
-        let instants: BTreeSet<i64> = under_way.iter().map(|run| run.scheduled_ms).collect();
+        let instants: BTreeSet<u32> = under_way.iter().map(|run| run.first_n).collect();
         let one_each = workers.len() == under_way.len() && instants.len() <= 1;
         assert!(
             overlap == OverlapPolicy::Allow || job.row.revision > 1 || one_each,
