@@ -15,7 +15,8 @@ macro_rules! pages {
 }
 
 /// Names as in the path, and what they say.
-const PAGES: [(&str, &str); 9] = pages![
+const PAGES: [(&str, &str); 10] = pages![
+    "batches",
     "cli",
     "configuration",
     "crontab",
