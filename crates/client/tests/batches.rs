@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
+#[allow(dead_code, reason = "not every file needs all of it")]
 mod support;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use bellwether_client::api::{BatchStatus, CancelRequest, JobSpec, NewBatch, RunS
 use bellwether_client::{BatchRunFilter, Client, ClientError, PageFilter};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use support::serve;
 
@@ -40,26 +42,46 @@ fn taking() -> axum::Router {
     };
     axum::Router::new()
         .route("/v1/batches", post(create))
-        .route("/v1/batches/{batch}", get(async || Json(batch_json("batch_1"))))
+        .route("/v1/batches/{batch}", get(std::future::pending::<()>))
 }
 
 #[tokio::test]
 async fn r58_lines_are_sent_as_they_come_however_long_it_takes() {
     let server = serve(taking()).await;
-    let client =
-        Client::builder().server(server).namespace("team").timeout(Duration::ZERO).build().unwrap();
-    // A line may be cut anywhere.
-    let pieces = ["{\"n\"", ": 1}\n2\n", "3\n"].map(|text| Ok::<_, std::io::Error>(text.into()));
-    let lines = stream::iter(pieces).map_ok(|text: &str| Bytes::from(text));
-    let created = client.create_batch_lines(head(), lines).await.unwrap();
+    let client = Client::builder()
+        .server(server)
+        .namespace("team")
+        .timeout(Duration::from_millis(20))
+        .build()
+        .unwrap();
+    // A line may be cut anywhere. The last piece comes when another request has taken too long.
+    let other = client.clone();
+    let last = async move {
+        let error = other.batch("never").await.unwrap_err();
+        assert!(error.to_string().contains("too long"), "{error}");
+        Ok("3\n")
+    };
+    let first = ["{\"n\"", ": 1}\n2\n"].map(Ok::<_, std::io::Error>);
+    let pieces = stream::iter(first).chain(stream::once(last)).map_ok(Bytes::from);
+    let created = client.create_batch_lines(head(), pieces).await.unwrap();
     assert!(created.new);
     assert_eq!(
         created.batch.description.unwrap(),
         "application/x-ndjson {\"namespace\":\"team\",\"template\":{\"job_type\":\"t\"}}\n\
          {\"n\": 1}\n2\n3\n"
     );
-    assert!(client.create_batch(head()).await.is_ok());
-    assert!(client.batch("batch_1").await.is_err(), "other requests have the limit that was set");
+}
+
+#[tokio::test]
+async fn a_batch_whose_items_are_at_hand_goes_as_json() {
+    let client = Client::new(&serve(taking()).await).unwrap();
+    let items = ["1", "[2]"].map(|text| RawValue::from_string(text.to_owned()).unwrap());
+    let batch = NewBatch { items: Some(items.into()), ..head() };
+    let created = client.create_batch(batch).await.unwrap();
+    assert_eq!(
+        created.batch.description.unwrap(),
+        "application/json {\"template\":{\"job_type\":\"t\"},\"items\":[1,[2]]}"
+    );
 }
 
 #[tokio::test]

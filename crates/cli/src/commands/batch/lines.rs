@@ -40,6 +40,9 @@ pub struct Lines {
     pub number: u64,
 }
 
+/// Why reading broke off, once it has.
+pub type Fault = Arc<OnceLock<String>>;
+
 /// Reading broke off, which has been told elsewhere.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -89,10 +92,9 @@ impl Lines {
         mut self,
         form: Form,
         bar: ProgressBar,
-    ) -> Result<(impl Stream<Item = Result<Bytes, Unread>> + Send + 'static, Arc<OnceLock<String>>)>
-    {
+    ) -> Result<(impl Stream<Item = Result<Bytes, Unread>> + Send + 'static, Fault)> {
         let (sender, pieces) = mpsc::channel(AHEAD_MAX);
-        let fault = Arc::new(OnceLock::new());
+        let fault = Fault::default();
         let told = fault.clone();
         let read = move || {
             loop {
