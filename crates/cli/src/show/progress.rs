@@ -19,7 +19,7 @@ pub fn progress(steps: usize, what: &str) -> ProgressBar {
 /// A bar for so many items, whose message says all that is known of them.
 pub fn items_bar(total: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    styled(bar, "{bar:24} {wide_msg}")
+    styled(bar, "{bar:12} {wide_msg}")
 }
 
 /// Counts lines that are being sent, of which nobody knows how many there are.

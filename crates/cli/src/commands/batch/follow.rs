@@ -102,7 +102,7 @@ impl Teller {
             eprint_line(&text);
             self.next_line = Some(now + LINE_EVERY);
         }
-        self.bar.set_position(ended(batch));
         self.bar.set_message(text);
+        self.bar.set_position(ended(batch));
     }
 }
