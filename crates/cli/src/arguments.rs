@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, Command};
 /// How all variables of ours start.
 const PREFIX: &str = "BELLWETHER_";
 /// Variables that commands get from a server; see `docs/targets.md`.
-const OF_RUNS: [&str; 9] = [
+const OF_RUNS: [&str; 10] = [
     "BELLWETHER_RUN_ID",
     "BELLWETHER_JOB_ID",
     "BELLWETHER_KEY",
@@ -22,6 +22,7 @@ const OF_RUNS: [&str; 9] = [
     "BELLWETHER_FENCING_TOKEN",
     "BELLWETHER_IDEMPOTENCY_KEY",
     "BELLWETHER_INSTANCE",
+    "BELLWETHER_ITEM",
 ];
 
 /// A command line whose flags for reaching a server stand behind the command.

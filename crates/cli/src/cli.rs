@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    apply, audit, cluster, completions, crontab, events, group, health, job, queue, run, schedule,
-    server, token, why, worker,
+    apply, audit, batch, cluster, completions, crontab, events, group, health, job, queue, run,
+    schedule, server, token, why, worker,
 };
 
 /// A cron and job scheduler: runs commands, HTTP calls and handlers at the right time, once.
@@ -32,6 +32,8 @@ pub enum Command {
     Worker(Box<worker::WorkerArgs>),
     /// Jobs: add, list, show, edit, pause, trigger, …
     Job(Box<job::JobArgs>),
+    /// Batches: run something for each item of a list, and follow it as one
+    Batch(batch::BatchArgs),
     /// Runs: list, show, logs, cancel, retry
     Run(run::RunArgs),
     /// Groups of jobs: list, pause, resume, maintenance

@@ -27,6 +27,12 @@ pub fn of_problem(problem: &Problem) -> String {
                         or in a file `command`, `http`, `publish` or `job_type`";
             return told(problem, said.to_owned());
         }
+        // A batch is never replaced.
+        "key_exists" if problem.detail.contains(" belongs to batch_") => "choose another --key",
+        "field_not_applicable" if problem.detail.contains("POST /v1/jobs:batch") => {
+            "`bellwether job add -f FILE` adds jobs with times and names of their own"
+        }
+        "batch_member" => "`bellwether batch cancel` cancels all of it, `run cancel` one run",
         "key_exists" => "replace that job with --replace, or choose another --key",
         "field_fixed" => "delete the job with `bellwether job rm` and add it anew",
         "token_missing" => return told(problem, "the server asks for a token".to_owned()),
@@ -87,6 +93,12 @@ mod tests {
             of(&error(409, "key_exists", detail)),
             "the key 'a; b' belongs to job_1, which was created with another body; replace that \
              job with --replace, or choose another --key (key_exists)"
+        );
+        let detail = "the key 'b' belongs to batch_1, which was created with other content; choose \
+                      another key";
+        assert!(
+            of(&error(409, "key_exists", detail))
+                .ends_with("content; choose another --key (key_exists)")
         );
         for (job, flag) in [(r#"{"command": "x"}"#, "--delay 0s"), ("{}", "--http URL")] {
             let spec = serde_json::from_str(job).unwrap();

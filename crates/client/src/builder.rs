@@ -10,7 +10,7 @@ use crate::{Client, ClientError, DEFAULT_SERVER, address};
 
 /// How long connecting may take.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long a request may take, unless said otherwise. Streams have no such limit.
+/// How long a request may take, unless said otherwise. Streams and batches have no such limit.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Settings of a [`Client`]; made by [`Client::builder`].
@@ -65,7 +65,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a request may take; a minute unless set. Streams have no such limit.
+    /// How long a request may take; a minute unless set. Streams and the creation of batches have
+    /// no such limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.timeout = timeout;

@@ -150,7 +150,15 @@ impl Client {
         &self,
         request: RequestBuilder,
     ) -> Result<(u16, T), ClientError> {
-        let response = self.send(request.timeout(self.timeout)).await?;
+        self.json_however_long(request.timeout(self.timeout)).await
+    }
+
+    /// The same for a request that may take any time, such as one with very much to send.
+    pub(crate) async fn json_however_long<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<(u16, T), ClientError> {
+        let response = self.send(request).await?;
         let (status, url) = (response.status().as_u16(), response.url().to_string());
         let body = response.bytes().await.map_err(|error| self.failed(&error))?;
         let value = serde_json::from_slice(&body)

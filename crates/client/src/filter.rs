@@ -45,6 +45,17 @@ pub struct RunFilter {
     pub cursor: Option<String>,
 }
 
+/// Which runs of a batch to list.
+#[derive(Clone, Debug, Default)]
+pub struct BatchRunFilter {
+    /// With one of these statuses; with any if there are none.
+    pub statuses: Vec<RunStatus>,
+    /// Items per page.
+    pub limit: Option<u32>,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
 /// Which part of a list that cannot be narrowed otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct PageFilter {
@@ -99,7 +110,7 @@ macro_rules! paged {
     };
 }
 
-paged!(JobFilter, RunFilter, PageFilter);
+paged!(JobFilter, RunFilter, BatchRunFilter, PageFilter);
 
 fn add(query: &mut Query, name: &'static str, value: Option<impl ToString>) {
     query.extend(value.map(|value| (name, value.to_string())));
@@ -127,6 +138,18 @@ impl RunFilter {
         add(&mut query, "status", self.status.map(run_status_name));
         add(&mut query, "queue", self.queue.as_deref());
         add(&mut query, "group", self.group.as_deref());
+        add(&mut query, "limit", self.limit);
+        add(&mut query, "cursor", self.cursor.as_deref());
+        query
+    }
+}
+
+impl BatchRunFilter {
+    pub(crate) fn query(&self, namespace: Option<&str>) -> Query {
+        let mut query = Query::new();
+        add(&mut query, "namespace", namespace);
+        let statuses: Vec<&str> = self.statuses.iter().copied().map(run_status_name).collect();
+        add(&mut query, "status", (!statuses.is_empty()).then(|| statuses.join(",")));
         add(&mut query, "limit", self.limit);
         add(&mut query, "cursor", self.cursor.as_deref());
         query

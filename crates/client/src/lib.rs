@@ -12,6 +12,7 @@
 mod access;
 mod address;
 mod batch;
+mod batches;
 mod builder;
 mod client;
 mod error;
@@ -27,13 +28,16 @@ mod queues;
 mod runs;
 mod schedules;
 
+pub use batches::CreatedBatch;
 /// The JSON of the HTTP API.
 pub use bellwether_api as api;
 pub use builder::ClientBuilder;
 pub use client::Client;
 pub use error::ClientError;
 pub use events::Heard;
-pub use filter::{EventFilter, JobFilter, OutputFilter, OutputStream, PageFilter, RunFilter};
+pub use filter::{
+    BatchRunFilter, EventFilter, JobFilter, OutputFilter, OutputStream, PageFilter, RunFilter,
+};
 pub use jobs::{Created, Put};
 pub use node::Health;
 

@@ -68,9 +68,19 @@ impl Server {
 
     /// Resident memory in bytes.
     pub fn memory(&self) -> anyhow::Result<u64> {
+        self.bytes_of("VmRSS:")
+    }
+
+    /// The most resident memory it ever had, in bytes.
+    pub fn memory_peak(&self) -> anyhow::Result<u64> {
+        self.bytes_of("VmHWM:")
+    }
+
+    fn bytes_of(&self, name: &str) -> anyhow::Result<u64> {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = text.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-        let kib: u64 = line.split_whitespace().nth(1).context("no VmRSS")?.parse()?;
+        let line = text.lines().find(|line| line.starts_with(name));
+        let line = line.with_context(|| format!("no {name}"))?;
+        let kib: u64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
         Ok(kib * 1_024)
     }
 

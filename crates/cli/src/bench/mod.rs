@@ -8,6 +8,7 @@
 //!
 //! It is a program and not a test: it passes no verdict.
 
+mod batch;
 mod child;
 mod figures;
 mod load;
@@ -39,11 +40,17 @@ pub struct BenchArgs {
     /// Jobs that are due at one instant
     #[arg(long, default_value_t = 100_000)]
     pub burst: u64,
+    /// Items of the batch
+    #[arg(long, default_value_t = 1_000_000)]
+    pub items: u64,
+    /// Items of the small batch it is compared with
+    #[arg(long, default_value_t = 100_000)]
+    pub few_items: u64,
     /// Where the server's data goes; a directory under the system's temporary one if absent
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Only these phases: idle, create, single, cost, restart, sustain, lag, burst,
-    /// remote
+    /// remote, batch
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
     /// Print figures as JSON

@@ -34,6 +34,9 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
     if wants("remote") {
         super::remote::measure(&mut figures, &dir.join("remote")).await?;
     }
+    if wants("batch") {
+        super::batch::measure(&mut figures, args, &dir.join("batch")).await?;
+    }
     let stored = ["single", "create", "cost", "restart", "sustain", "lag", "burst"];
     if !stored.iter().any(|name| wants(name)) {
         return Ok(figures);

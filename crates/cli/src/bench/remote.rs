@@ -23,10 +23,15 @@ const SINGLE_RUNS: u64 = 500;
 const IDLE: u32 = 1_000;
 
 /// A worker process of this program.
-struct Puppet(Child);
+pub(super) struct Puppet(Child);
 
 impl Puppet {
-    fn start(server: &Server, name: &str, slots: u32, workers: u32) -> anyhow::Result<Puppet> {
+    pub(super) fn start(
+        server: &Server,
+        name: &str,
+        slots: u32,
+        workers: u32,
+    ) -> anyhow::Result<Puppet> {
         let child = Command::new(std::env::current_exe()?)
             .args(["bench-worker", "--server", server.url.trim_start_matches("http://")])
             .args(["--name", name, "--slots", &slots.to_string()])
@@ -40,7 +45,7 @@ impl Puppet {
     }
 
     /// Ends it: how many runs it had, and their lateness in microseconds (p50, p99, most).
-    fn end(mut self) -> anyhow::Result<[u64; 4]> {
+    pub(super) fn end(mut self) -> anyhow::Result<[u64; 4]> {
         let pid = i32::try_from(self.0.id())?;
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM)?;
         let mut text = String::new();
@@ -83,7 +88,7 @@ pub async fn measure(figures: &mut Figures, data: &Path) -> anyhow::Result<()> {
 }
 
 /// Waits until so many workers of this measurement are connected, besides the built-in one.
-async fn connected(server: &Server, count: usize) -> anyhow::Result<()> {
+pub(super) async fn connected(server: &Server, count: usize) -> anyhow::Result<()> {
     let http = load::client()?;
     let begun = Instant::now();
     loop {

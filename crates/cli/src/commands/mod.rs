@@ -3,6 +3,7 @@
 
 pub mod apply;
 pub mod audit;
+pub mod batch;
 pub mod cluster;
 pub mod completions;
 pub mod crontab;
@@ -64,6 +65,7 @@ fn client_runtime() -> Result<tokio::runtime::Runtime> {
 async fn client_command(command: Command) -> Result<()> {
     match command {
         Command::Job(args) => job::run(*args).await,
+        Command::Batch(args) => batch::run(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Group(args) => group::run(args).await,
         Command::Queue(args) => queue::run(args).await,

@@ -1,4 +1,4 @@
-//! A bar for work that takes a while.
+//! Bars for work that takes a while, on standard error; none if that is no terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -11,10 +11,26 @@ pub fn progress(steps: usize, what: &str) -> ProgressBar {
     let target =
         if steps < STEPS_MIN { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let bar = ProgressBar::with_draw_target(Some(steps), target);
-    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {per_sec} {eta}")
-    {
+    let bar = styled(bar, "{msg} {wide_bar} {pos}/{len} {per_sec} {eta}");
+    bar.set_message(what.to_owned());
+    bar
+}
+
+/// A bar for so many items, whose message says all that is known of them.
+pub fn items_bar(total: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    styled(bar, "{bar:12} {wide_msg}")
+}
+
+/// Counts lines that are being sent, of which nobody knows how many there are.
+pub fn sending() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    styled(bar, "sending, {human_pos} lines so far")
+}
+
+fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.set_message(what.to_owned());
     bar
 }

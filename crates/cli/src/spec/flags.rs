@@ -29,6 +29,38 @@ struct NameFlags {
     /// Your own name for it, unique in its namespace
     #[arg(long)]
     key: Option<String>,
+    #[command(flatten)]
+    tags: TagFlags,
+    /// Text for people
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+}
+
+/// What is done for each item of a batch: a job without time and name.
+#[derive(Args, Debug, Default)]
+pub struct TemplateFlags {
+    #[command(flatten)]
+    tags: TagFlags,
+    #[command(flatten)]
+    target: TargetFlags,
+    #[command(flatten)]
+    policy: PolicyFlags,
+}
+
+impl TemplateFlags {
+    /// Puts what the flags say into a spec, over what it has.
+    pub fn apply(&self, spec: &mut JobSpec) -> Result<()> {
+        self.tags.apply(spec);
+        self.target.apply(spec)?;
+        self.policy.apply(spec);
+        Ok(())
+    }
+}
+
+/// What it belongs to.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Name")]
+struct TagFlags {
     /// The group, for browsing and pausing
     #[arg(long)]
     group: Option<String>,
@@ -38,20 +70,23 @@ struct NameFlags {
     /// A label; repeatable
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_pair)]
     labels: Vec<(String, String)>,
-    /// Text for people
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
+}
+
+impl TagFlags {
+    fn apply(&self, spec: &mut JobSpec) {
+        set(&mut spec.group, &self.group);
+        set(&mut spec.owner, &self.owner);
+        spec.labels.extend(self.labels.iter().cloned());
+    }
 }
 
 impl SpecFlags {
     /// Puts what the flags say into a spec, over what it has.
     pub fn apply(&self, spec: &mut JobSpec) -> Result<()> {
-        let NameFlags { key, group, owner, labels, description } = &self.name;
+        let NameFlags { key, tags, description } = &self.name;
         set(&mut spec.key, key);
-        set(&mut spec.group, group);
-        set(&mut spec.owner, owner);
+        tags.apply(spec);
         set(&mut spec.description, description);
-        spec.labels.extend(labels.iter().cloned());
         self.schedule.apply(spec)?;
         self.target.apply(spec)?;
         self.policy.apply(spec);

@@ -12,7 +12,7 @@ mod target;
 mod value;
 
 pub use compare::{Change, Difference, apply_patch, canonical, difference, merge_patch};
-pub use flags::SpecFlags;
+pub use flags::{SpecFlags, TemplateFlags};
 pub use read::{Described, name_of, read_specs, read_text};
 pub use schedule::{is_once, schedule_object};
 pub use value::{parse_count, parse_lasting, parse_span, typed_time};

@@ -6,6 +6,7 @@
 
 mod access;
 mod apply;
+mod batches;
 mod crontab;
 mod jobs;
 mod life;

@@ -117,7 +117,7 @@ pub fn batch_item(head: &BatchHead, json: &[u8], now: Time) -> Result<Item, Prob
         let job = member(spec, &head.row.namespace, now)?;
         return Ok(Item { data: record::encode(&job), is_text: false });
     };
-    let raw: Box<RawValue> = from_json(json)?;
+    let raw: Box<RawValue> = json::from_any_json(json)?;
     if matches!(template.target, Some(Target::Handler(_))) {
         let text = stored_json("item", raw)?;
         return Ok(Item { data: Bytes::from(text.into_string().into_bytes()), is_text: false });

@@ -18,6 +18,11 @@ pub fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     read(body, json_problem)
 }
 
+/// Reads JSON that may be anything.
+pub(super) fn from_any_json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
+    read(text, json_problem)
+}
+
 /// The same for JSON that the caller did not write in this form: without line and column.
 pub(super) fn from_merged<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Problem> {
     read(text.as_bytes(), json_problem_without_place)

@@ -22,6 +22,7 @@ from .errors import (
 )
 from .model import (
     Attempt,
+    Batch,
     BatchAnswer,
     BatchProblem,
     BatchResult,
@@ -30,6 +31,7 @@ from .model import (
     LastRun,
     Mark,
     NextTimes,
+    OnComplete,
     Preview,
     RunEvent,
     RunRecord,
@@ -45,6 +47,7 @@ from .work.worker import Worker
 __all__ = [
     "AsyncBellwether",
     "Attempt",
+    "Batch",
     "BatchAnswer",
     "BatchProblem",
     "BatchResult",
@@ -64,6 +67,7 @@ __all__ = [
     "Mark",
     "NextTimes",
     "NotFound",
+    "OnComplete",
     "Preview",
     "ProblemError",
     "Run",

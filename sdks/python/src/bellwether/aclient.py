@@ -15,6 +15,7 @@ from . import exchange
 from .calls import Call, Calls, Page, maintenance, merged
 from .errors import BellwetherError
 from .model import (
+    Batch,
     BatchAnswer,
     Group,
     Job,
@@ -83,6 +84,45 @@ class AsyncBellwether:
     async def create_jobs(self, specs: Iterable[JobSpec]) -> BatchAnswer:
         """Create many jobs, each accepted or refused on its own."""
         return merged([await self._send(call) for call in self._calls.batches(specs)])
+
+    async def create_batch(
+        self,
+        template: JobSpec,
+        items: Iterable[Any],
+        *,
+        key: str | None = None,
+        description: str | None = None,
+        on_complete: str | None = None,
+        schedule_time: datetime | None = None,
+    ) -> Batch:
+        """Run a template for each item: all of them are accepted, or none.
+
+        Items are sent as they come, so there may be a million of them. Under a key the same batch
+        is created once, however often it is sent.
+        """
+        head = dict(
+            key=key,
+            description=description,
+            on_complete=on_complete,
+            schedule_time=schedule_time,
+        )
+        return await self._send(self._calls.create_batch(template, items, head))
+
+    async def get_batch(self, batch: str) -> Batch:
+        """Return a batch and how far it is, by its id or key."""
+        return await self._send(self._calls.get_batch(batch))
+
+    def list_batches(self) -> AsyncIterator[Batch]:
+        """List batches, newest first."""
+        return self._all(lambda cursor: self._calls.list_batches(cursor))
+
+    async def cancel_batch(self, batch: str, note: str | None = None) -> Batch:
+        """Cancel a batch: what has not begun never does, what runs is stopped."""
+        return await self._send(self._calls.cancel_batch(batch, note))
+
+    def batch_runs(self, batch: str, *, status: str | None = None) -> AsyncIterator[RunRecord]:
+        """List the runs of a batch, newest first; several statuses with commas."""
+        return self._all(lambda cursor: self._calls.batch_runs(batch, status, cursor))
 
     async def put_job(self, key: str, spec: JobSpec) -> Job:
         """Create a job under a key, or replace the one that has it."""
@@ -270,10 +310,11 @@ class AsyncBellwether:
             await asyncio.sleep(pause)
 
     async def _send_once(self, call: Call[T]) -> T:
-        headers = {} if call.body is None else {"content-type": call.content_type}
+        body = call.body if call.lines is None else call.lines.pieces_async()
+        headers = {} if body is None else {"content-type": call.content_type}
         try:
             response = await self._http.request(
-                call.method, call.path, params=call.query, content=call.body, headers=headers
+                call.method, call.path, params=call.query, content=body, headers=headers
             )
         except httpx2.HTTPError as error:
             raise exchange.failed(error) from error

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from . import model
 from .decode import decode
+from .lines import Lines
 from .spec import FullSchedule, JobSpec
 from .times import format_instant
 
@@ -35,6 +36,8 @@ class Call(Generic[T]):
     body: bytes | None = None
     content_type: str = "application/json"
     repeatable: bool = False
+    lines: Lines | None = None
+    """A body that is made while it is sent, instead of `body`."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,41 @@ class Calls:
                 content_type="application/x-ndjson",
                 repeatable=all("key" in spec for spec in chunk),
             )
+
+    def create_batch(
+        self, template: JobSpec, items: Iterable[object], head: Mapping[str, object]
+    ) -> Call[model.Batch]:
+        """Create a batch."""
+        said = _query(namespace=self.namespace, **head)
+        lines = Lines(to_body({**said, "template": template}), items, to_body)
+        return Call(
+            "POST",
+            "/v1/batches",
+            read_as(model.Batch),
+            content_type="application/x-ndjson",
+            repeatable="key" in said,
+            lines=lines,
+        )
+
+    def get_batch(self, batch: str) -> Call[model.Batch]:
+        """Return a batch."""
+        return self._get(read_as(model.Batch), "batches", batch, namespace=self.namespace)
+
+    def list_batches(self, cursor: str | None) -> Call[Page[model.Batch]]:
+        """Return a page of batches."""
+        query = _query(namespace=self.namespace, cursor=cursor)
+        return self._get(_pages(model.Batch), "batches", **query)
+
+    def cancel_batch(self, batch: str, note: str | None) -> Call[model.Batch]:
+        """Cancel a batch."""
+        return self._post(read_as(model.Batch), "batches", batch, "cancel", body={"note": note})
+
+    def batch_runs(
+        self, batch: str, status: str | None, cursor: str | None
+    ) -> Call[Page[model.RunRecord]]:
+        """Return a page of a batch's runs."""
+        query = _query(namespace=self.namespace, status=status, cursor=cursor)
+        return self._get(_pages(model.RunRecord), "batches", batch, "runs", **query)
 
     def put_job(self, key: str, spec: JobSpec) -> Call[model.Job]:
         """Create a job under a key, or replace the one that has it."""

@@ -78,6 +78,8 @@ def was_refused(error: BaseException) -> bool:
 
 def pause_before_retry(call: Call[T], error: BellwetherError, attempt: int) -> float | None:
     """Say how long to wait before asking again; `None` if that is not safe or of no use."""
+    if call.lines is not None and call.lines.spent:
+        return None
     if isinstance(error, Unavailable) and error.retry_after is not None:
         return error.retry_after * (1 + random.random() / 2)
     certainly_not_done = isinstance(error, ConnectionFailed) and error.refused

@@ -19,6 +19,7 @@ RunStatus = Literal[
     "lost",
     "skipped",
 ]
+BatchStatus = Literal["scheduled", "running", "canceling", "completed", "canceled"]
 TickFate = Literal["fired", "late", "merged", "skipped", "triggered"]
 
 
@@ -242,8 +243,49 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True)
+class OnComplete:
+    """What follows a batch: the job, and the run that was triggered or why none was."""
+
+    job: str
+    run: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch and how far it is. All counts but `total` add up to `total`."""
+
+    id: str
+    namespace: str
+    status: BatchStatus
+    total: int
+    waiting: int
+    retrying: int
+    running: int
+    succeeded: int
+    failed: int
+    canceled: int
+    lost: int
+    skipped: int
+    created_at: datetime
+    created_by: str
+    key: str | None = None
+    description: str | None = None
+    schedule_time: datetime | None = None
+    finished_at: datetime | None = None
+    cancel: Mark | None = None
+    on_complete: OnComplete | None = None
+    template: dict[str, Any] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of it has ended, one way or another."""
+        return self.status in ("completed", "canceled")
+
+
+@dataclass(frozen=True)
 class BatchProblem:
-    """Why one job of a batch was refused."""
+    """Why one job of many was refused."""
 
     status: int
     code: str
@@ -255,7 +297,7 @@ class BatchProblem:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What became of one job of a batch."""
+    """What became of one job of many."""
 
     status: int
     id: str | None = None
@@ -264,7 +306,7 @@ class BatchResult:
 
 @dataclass(frozen=True)
 class BatchAnswer:
-    """What became of a batch: a result for each job, in order."""
+    """What became of many jobs: a result for each, in order."""
 
     created: int
     existing: int
