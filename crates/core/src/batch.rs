@@ -104,8 +104,10 @@ pub enum Step {
     Discard,
     /// What is left of it is to be canceled.
     Cancel,
-    /// All is over: that is to be said.
+    /// All is over: that is to be noted, and what follows to be triggered.
     End,
+    /// It is over, and all shards are to be told.
+    TellParts,
     /// Nothing ever.
     Nothing,
 }
@@ -118,13 +120,15 @@ pub fn next_step(row: &BatchRow, parts: &[PartRow], now: Time) -> Step {
             let until = Time(row.received_ms).plus_ms(RECEIVING_MS);
             return if until <= now { Step::Discard } else { Step::Wait(Some(until)) };
         }
-        BatchStage::Ended => return Step::Nothing,
+        BatchStage::Discarded => return Step::Discard,
+        BatchStage::Ended if row.parts_told => return Step::Nothing,
+        BatchStage::Ended => return Step::TellParts,
         BatchStage::Open => {}
     }
     let progress = Progress::of(row, parts);
     let left = row.next_chunk < row.chunks;
-    let closed = parts.iter().all(|part| part.closed);
-    if row.canceled.is_some() && (left || !closed) {
+    let canceled = parts.iter().all(|part| part.canceled_all);
+    if row.canceled.is_some() && (left || !canceled) {
         return Step::Cancel;
     }
     if left {

@@ -335,6 +335,8 @@ fn batches_are_as_they_were() {
         completion_error: "no".into(),
         received_ms: 10,
         hash: Bytes::from_static(b"h"),
+        forget_ms: 11,
+        parts_told: true,
     };
     check("batch-row", &row);
     let part = PartRow {
@@ -351,6 +353,7 @@ fn batches_are_as_they_were() {
         canceled_upto: 10,
         ended_ms: 11,
         completion: 12,
+        canceled_all: true,
     };
     check("part-row", &part);
     let item = Item { data: Bytes::from_static(b"x"), is_text: true };

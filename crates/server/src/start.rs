@@ -129,9 +129,9 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     tokio::spawn(async move { rates.keep_rates().await });
     let admin_token = first_admin_token(&node).await?;
     let stop = CancellationToken::new();
+    node.batches.go_on(&node)?;
     let serving = tokio::spawn(http::serve(node.clone(), listener, tls, stop.clone()));
     let ingesting = ingest::start(&node, &stop)?;
-    node.batches.go_on(&node)?;
     Ok(RunningServer {
         node,
         dispatch,

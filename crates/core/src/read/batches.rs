@@ -103,7 +103,7 @@ pub fn batches(
         let row: BatchRow = record::decode("batch", value)?;
         let its = if row.namespace.is_empty() { "default" } else { &row.namespace };
         let wanted = namespace.is_none_or(|namespace| namespace == its);
-        if wanted && row.stage() != BatchStage::Receiving {
+        if wanted && row.is_accepted() {
             items.extend(batch(view, shards, id)?);
         }
     }
@@ -120,7 +120,7 @@ pub fn batches_to_go_on_with(view: &dyn View, shard: Shard) -> Result<Vec<BatchI
     for row in view.scan(Family::Batch, &from, &to) {
         let (key, value) = row?;
         let row: BatchRow = record::decode("batch", value)?;
-        if row.stage() != BatchStage::Ended {
+        if row.stage() != BatchStage::Ended || !row.parts_told {
             found.push(key::read_batch(&key)?);
         }
     }

@@ -65,6 +65,20 @@ pub struct BatchRow {
     /// Hash of everything that was received: the same key with the same hash is the same batch.
     #[prost(bytes = "bytes", tag = "19")]
     pub hash: Bytes,
+    /// Once it is over: when it may be forgotten.
+    #[prost(int64, tag = "20")]
+    pub forget_ms: i64,
+    /// Once it is over: whether all shards have been told.
+    #[prost(bool, tag = "21")]
+    pub parts_told: bool,
+}
+
+impl BatchRow {
+    /// Whether it has been accepted: before that it is nobody's business.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        matches!(self.stage(), BatchStage::Open | BatchStage::Ended)
+    }
 }
 
 /// Where a batch stands.
@@ -77,6 +91,8 @@ pub enum BatchStage {
     Open = 1,
     /// Everything is over.
     Ended = 2,
+    /// It was never received to the end, and what is there of it is being thrown away.
+    Discarded = 3,
 }
 
 /// How a batch stands in one shard.
@@ -121,6 +137,9 @@ pub struct PartRow {
     /// The run of the job that was to be triggered by its end, if that job is in this shard.
     #[prost(uint32, tag = "13")]
     pub completion: u32,
+    /// All members have been canceled.
+    #[prost(bool, tag = "14")]
+    pub canceled_all: bool,
 }
 
 /// As what a batch counts the run of a member.

@@ -8,7 +8,7 @@ use super::due::dropped_one_off;
 use super::job::FullJob;
 use super::tick::{TRIGGER, skipped};
 use crate::id::RunId;
-use crate::record::{Cause, Count, Tick, TickFate};
+use crate::record::{Cause, Tick, TickFate};
 use crate::time::Time;
 use crate::waist::StoreError;
 
@@ -26,10 +26,7 @@ impl Turn<'_> {
         let late_ms = self.now.since_ms(tick);
         self.let_go(&mut job);
         match dropped_one_off(&job.definition, late_ms).filter(|_| missed && !was_held) {
-            Some(detail) => {
-                self.ledger(&mut job, tick, skipped("misfire", &detail));
-                self.count_without_run(job.row.batch, Count::Skipped)?;
-            }
+            Some(detail) => self.ledger(&mut job, tick, skipped("misfire", &detail)),
             None => {
                 // What somebody held back is late, but it was not missed.
                 let cause = if was_held || missed { Cause::Misfire } else { Cause::Schedule };

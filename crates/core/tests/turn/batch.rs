@@ -71,11 +71,16 @@ fn drive(w: &mut World, batch: BatchId) {
             Step::Cancel => {
                 let made = made_already(batch, &stored.row, &stored.parts);
                 let actor = "ana".to_owned();
-                vec![BatchInput::CancelMembers { actor }, BatchInput::GiveUp { made }]
+                while w.batch(batch, BatchInput::CancelMembers { actor: actor.clone() }).unwrap()
+                    == Reply::More(true)
+                {}
+                vec![BatchInput::GiveUp { made }]
             }
-            Step::Discard => vec![BatchInput::Discard],
-            Step::End => {
-                vec![BatchInput::PartEnd { keep_ms: 1_000 }, BatchInput::End { completion: None }]
+            Step::Discard => vec![BatchInput::Discard { only_if_stale: true }],
+            Step::End => vec![BatchInput::End { completion: None }],
+            Step::TellParts => {
+                let keep_ms = stored.row.forget_ms as u64 - w.now.0 as u64 + 1_000;
+                vec![BatchInput::PartEnd { keep_ms }, BatchInput::PartsTold]
             }
             Step::Wait(_) | Step::Nothing => return,
         };
@@ -270,7 +275,8 @@ fn r58_the_same_key_is_the_same_batch() {
 fn drive_away(w: &mut World, batch: BatchId) {
     let row = w.batch_row(batch).unwrap();
     assert_eq!(next_step(&row, &[PartRow::default()], w.now), Step::Discard);
-    assert_eq!(w.batch(batch, BatchInput::Discard).unwrap(), Reply::More(false));
+    let discard = BatchInput::Discard { only_if_stale: true };
+    assert_eq!(w.batch(batch, discard).unwrap(), Reply::More(false));
     assert!(w.batch_row(batch).is_none());
 }
 
@@ -308,4 +314,73 @@ fn r58_members_are_made_only_as_others_end() {
     assert_eq!(next_step(&later, &[ended, empty], t(4)), Step::Wait(Some(t(5))));
     let progress = Progress::of(&row, &[ended, empty]);
     assert_eq!((progress.waiting, progress.ended()), (999_999, 1));
+}
+
+#[test]
+fn r58_a_cancel_that_is_interrupted_goes_on() {
+    let mut w = World::new();
+    w.slots = 0;
+    w.look_always = false;
+    let items: Vec<String> = (0..600).map(|n| n.to_string()).collect();
+    let items: Vec<&str> = items.iter().map(String::as_str).collect();
+    let batch = accepted(&mut w, "", &items);
+    drive(&mut w, batch);
+    w.batch(batch, BatchInput::Cancel { actor: "ana".to_owned(), note: String::new() }).unwrap();
+    let step = || BatchInput::CancelMembers { actor: "ana".to_owned() };
+    assert_eq!(w.batch(batch, step()).unwrap(), Reply::More(true));
+    w.crash();
+    let stored = read::batch(&w.store, &[SHARD], batch).unwrap().unwrap();
+    assert_eq!(stored.progress().canceled, 500, "some are left");
+    assert_eq!(next_step(&stored.row, &stored.parts, w.now), Step::Cancel);
+    drive(&mut w, batch);
+    let stored = read::batch(&w.store, &[SHARD], batch).unwrap().unwrap();
+    assert_eq!((stored.progress().canceled, stored.row.stage()), (600, BatchStage::Ended));
+}
+
+#[test]
+fn r58_what_was_partly_thrown_away_is_not_accepted() {
+    let mut w = World::new();
+    let begun = w.batch(batch_id(0), BatchInput::Begin { row: Box::default() }).unwrap();
+    let Reply::Batch { batch, .. } = begun else { panic!("{begun:?}") };
+    let receive = |chunk, items| BatchInput::Receive { chunk, items };
+    for chunk in 0..20 {
+        w.batch(batch, receive(chunk, vec![text("a")])).unwrap();
+    }
+    let discard = || BatchInput::Discard { only_if_stale: true };
+    w.until(50);
+    w.batch(batch, receive(20, Vec::new())).unwrap(); // It is slow, but it is there.
+    w.until(70);
+    assert_eq!(w.batch(batch, discard()).unwrap(), Reply::More(false));
+    assert_eq!(w.batch_row(batch).unwrap().stage(), BatchStage::Receiving);
+    w.until(111);
+    assert_eq!(w.batch(batch, discard()).unwrap(), Reply::More(true), "some chunks are gone");
+    let late = w.batch(batch, receive(20, vec![text("b")])).unwrap_err();
+    assert_eq!(late.code, "batch_not_receiving");
+    let accept = BatchInput::Accept { actor: "ana".to_owned(), hash: Bytes::new() };
+    assert_eq!(w.batch(batch, accept).unwrap_err().code, "batch_not_receiving");
+    drive_gone(&mut w, batch);
+    assert_eq!(w.store.count(Family::Batch), 0);
+}
+
+fn drive_gone(w: &mut World, batch: BatchId) {
+    while let Some(row) = w.batch_row(batch) {
+        assert_eq!(next_step(&row, &[PartRow::default()], w.now), Step::Discard);
+        w.batch(batch, BatchInput::Discard { only_if_stale: true }).unwrap();
+    }
+}
+
+#[test]
+fn r58_a_batch_is_forgotten_in_time_whatever_is_set_later() {
+    let mut w = World::new();
+    w.behaviour = Behaviour::Ends(Ending::Succeeded, 10);
+    let batch = accepted(&mut w, "k", &["a"]);
+    drive(&mut w, batch);
+    w.until(1);
+    drive(&mut w, batch);
+    // All members are over, and the parts are not yet told: that is not forgotten in a crash.
+    w.settings.retention_age_ms *= 10;
+    w.crash();
+    w.until(8 * DAY_MS as i64 / 1_000);
+    assert!(w.batch_row(batch).is_none(), "its key is free again");
+    assert!(w.part(batch).is_none());
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use bellwether_core::batch::{Step, keep_ms, made_already, members, next_step, shard_of_chunk};
+use bellwether_core::batch::{Step, made_already, members, next_step, shard_of_chunk};
 use bellwether_core::id::{BatchId, JobId};
 use bellwether_core::read::{self, StoredBatch};
+use bellwether_core::time::Time;
 use bellwether_core::turn::{BatchInput, Input, Reply};
+use bellwether_core::waist::StoreError;
 use futures::future::try_join_all;
 use tokio::sync::Notify;
 
@@ -15,6 +17,8 @@ use crate::shard::{Failure, ShardHandle};
 
 /// The least time between two looks at a batch that waits: its figures change with every commit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How much longer than a batch its parts are remembered.
+const PARTS_LONGER_MS: u64 = 60_000;
 /// How long to wait before something that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The longest wait for a time to come, since the clock may be set.
@@ -53,10 +57,11 @@ async fn step(node: &Node, id: BatchId, news: &Notify) -> Result<bool, Failure> 
         }
         Step::Expand { from, to } => expand(node, &stored, from, to).await?,
         Step::Discard => {
-            steps(home(node, id)?, id, || BatchInput::Discard).await?;
+            steps(home(node, id)?, id, || BatchInput::Discard { only_if_stale: true }).await?;
         }
         Step::Cancel => cancel(node, &stored).await?,
         Step::End => end(node, &stored).await?,
+        Step::TellParts => tell_parts(node, &stored).await?,
     }
     Ok(true)
 }
@@ -84,7 +89,8 @@ async fn expand(node: &Node, stored: &StoredBatch, from: u32, to: u32) -> Result
     let (id, view) = (stored.id, node.view());
     let mut asked = Vec::new();
     for chunk in from..to {
-        let Some(items) = read::batch_items(&*view, id, chunk)? else { continue };
+        let items = read::batch_items(&*view, id, chunk)?
+            .ok_or_else(|| StoreError::Corrupt(format!("chunk {chunk} of {id} is not there")))?;
         let definitions = members(id, &stored.row, items.items)?;
         let shard = &node.shards[shard_of_chunk(id, chunk, node.shards.len())];
         asked.push(ask(shard, id, BatchInput::Members { chunk, definitions }));
@@ -111,11 +117,9 @@ async fn cancel(node: &Node, stored: &StoredBatch) -> Result<(), Failure> {
     steps(home(node, id)?, id, || BatchInput::GiveUp { made: made.clone() }).await
 }
 
-/// Says to all that the batch is over, and triggers what follows it.
+/// Notes that the batch is over, after triggering what follows it.
 async fn end(node: &Node, stored: &StoredBatch) -> Result<(), Failure> {
     let (id, row) = (stored.id, &stored.row);
-    let keep_ms = keep_ms(row, node.config.rules.retention_age_ms)?;
-    let over = |shard| ask(shard, id, BatchInput::PartEnd { keep_ms });
     let mut completion = None;
     if row.on_complete != 0 && row.canceled.is_none() {
         let job = JobId(row.on_complete);
@@ -127,7 +131,17 @@ async fn end(node: &Node, stored: &StoredBatch) -> Result<(), Failure> {
             Err(error) => return Err(error),
         };
     }
-    try_join_all(node.shards.iter().map(over)).await?;
     ask(home(node, id)?, id, BatchInput::End { completion }).await?;
+    Ok(())
+}
+
+/// Says to all shards that the batch is over. Their parts are forgotten a little after it.
+async fn tell_parts(node: &Node, stored: &StoredBatch) -> Result<(), Failure> {
+    let id = stored.id;
+    let until = Time(stored.row.forget_ms);
+    let keep_ms = until.since_ms(clock::now()) + PARTS_LONGER_MS;
+    let told = node.shards.iter().map(|shard| ask(shard, id, BatchInput::PartEnd { keep_ms }));
+    try_join_all(told).await?;
+    ask(home(node, id)?, id, BatchInput::PartsTold).await?;
     Ok(())
 }

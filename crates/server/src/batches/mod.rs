@@ -7,6 +7,7 @@
 mod drive;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use bellwether_core::id::BatchId;
@@ -38,9 +39,10 @@ impl Batches {
     /// Sees to a batch from now on.
     pub fn see_to(&self, node: &Arc<Node>, id: BatchId) {
         let news = Arc::new(Notify::new());
-        if self.open.lock().insert(id, news.clone()).is_some() || self.stop.is_cancelled() {
-            return;
-        }
+        match self.open.lock().entry(id) {
+            Entry::Vacant(place) if !self.stop.is_cancelled() => place.insert(news.clone()),
+            _ => return,
+        };
         let (node, stop) = (node.clone(), self.stop.clone());
         self.tasks.spawn(async move {
             tokio::select! {

@@ -7,7 +7,6 @@ use axum::extract::{Path, State};
 use bellwether_api::{Batch, CancelRequest, Page, Problem, Role, Run};
 use bellwether_core::id::{BatchId, JobId};
 use bellwether_core::read::{self, StoredBatch};
-use bellwether_core::record::BatchStage;
 use bellwether_core::turn::{BatchInput, Input};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -39,7 +38,7 @@ fn find(node: &Node, caller: &Caller, name: &str, namespace: Option<&str>) -> An
         }
     };
     read::batch(&*view, &node.shard_numbers(), id)?
-        .filter(|batch| batch.row.stage() != BatchStage::Receiving)
+        .filter(|batch| batch.row.is_accepted())
         .filter(|batch| caller.sees(present_batch::namespace(&batch.row)))
         .ok_or_else(|| no_batch(name))
 }

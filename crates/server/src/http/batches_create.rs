@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, BodyDataStream};
@@ -30,6 +31,10 @@ use crate::shard::{Asked, ShardHandle};
 
 /// Largest line.
 const LINE_MAX: usize = 1024 * 1024;
+/// Largest batch, all lines together.
+const BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Whoever sends so slowly that nothing comes for so long has what there is stored, and is waited for.
+const SLOW: Duration = Duration::from_secs(5);
 /// Chunks that may be on their way to the disk while the next is read.
 const ON_THE_WAY_MAX: usize = 4;
 
@@ -56,7 +61,8 @@ pub async fn create(
 ) -> Answer<(StatusCode, Json<Batch>)> {
     caller.need(Role::Editor)?;
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let mut lines = Lines { body: body.into_data_stream(), rest: BytesMut::new(), number: 0 };
+    let mut lines =
+        Lines { body: body.into_data_stream(), rest: BytesMut::new(), number: 0, bytes: 0 };
     let ndjson = kind.contains("ndjson") || kind.contains("jsonl");
     let (request, items) = if ndjson {
         let Some((_, line)) = lines.next().await? else {
@@ -72,8 +78,9 @@ pub async fn create(
     } else {
         let body = lines.all().await?;
         let mut request: NewBatch = blocking(move || parse(&body)).await?;
+        let name = if request.template.is_some() { "items" } else { "jobs" };
         let items = given_items(&mut request)?;
-        (request, Items::Given(items.into_iter().enumerate()))
+        (request, Items::Given(name, items.into_iter().enumerate()))
     };
     let head = head(&node, &caller, request)?;
     let (id, new) = receive(&node, &caller, head, items).await?;
@@ -118,7 +125,8 @@ fn head(node: &Node, caller: &Caller, mut request: NewBatch) -> Answer<BatchHead
     if let Some(name) = &head.on_complete {
         let job = jobs::find(node, caller, name, Some(&namespace)).map_err(|refusal| {
             let problem = *refusal.0;
-            Problem { status: 422, ..problem }.at("on_complete")
+            let status = if problem.status == 404 { 422 } else { problem.status };
+            Problem { status, ..problem }.at("on_complete")
         })?;
         head.row.on_complete = job.id.0;
     }
@@ -194,10 +202,10 @@ async fn take_all(
 ) -> Answer<u64> {
     let mut count = 0;
     loop {
-        let chunk = items.chunk().await?;
-        if chunk.is_empty() {
+        // A member holds the template as well as its item.
+        let Some(chunk) = items.chunk(head.row.template.len()).await? else {
             return Ok(count);
-        }
+        };
         count += chunk.len() as u64;
         if count > ITEMS_MAX {
             let detail = format!("a batch has at most {ITEMS_MAX} items; send several batches");
@@ -218,7 +226,7 @@ fn check(head: &BatchHead, chunk: Vec<(usize, Bytes)>, name: Name) -> Answer<Vec
     let now = clock::now();
     let checked = chunk.into_iter().map(|(number, json)| {
         convert::batch_item(head, &json, now).map_err(|problem| {
-            let place = name(number);
+            let place = name.of(number);
             let detail = format!("{place}: {}", problem.detail);
             Refusal::from(Problem { detail, ..problem }.at(place))
         })
@@ -245,8 +253,9 @@ impl Intake<'_> {
         if !self.new {
             return Ok(());
         }
+        let more = u32::from(!items.is_empty());
         let input = self.input(BatchInput::Receive { chunk: self.chunks, items });
-        self.chunks += 1;
+        self.chunks += more;
         self.on_the_way.push_back(self.home.ask_later(input)?);
         while self.on_the_way.len() > ON_THE_WAY_MAX {
             self.arrived().await?;
@@ -274,44 +283,65 @@ impl Intake<'_> {
         if !self.new {
             return;
         }
-        while let Ok(Reply::More(true)) = self.home.ask(self.input(BatchInput::Discard)).await {}
+        while let Ok(Reply::More(true)) =
+            self.home.ask(self.input(BatchInput::Discard { only_if_stale: false })).await
+        {}
     }
 }
 
-/// The name of an item with this number.
-type Name = fn(usize) -> String;
+/// How items are called in messages.
+#[derive(Clone, Copy)]
+enum Name {
+    Line,
+    In(&'static str),
+}
+
+impl Name {
+    fn of(self, number: usize) -> String {
+        match self {
+            Name::Line => format!("line {number}"),
+            Name::In(list) => format!("{list}[{number}]"),
+        }
+    }
+}
 
 /// Where items come from.
 enum Items {
     Lines(Lines),
-    Given(std::iter::Enumerate<std::vec::IntoIter<Raw>>),
+    /// And what the list is called.
+    Given(&'static str, std::iter::Enumerate<std::vec::IntoIter<Raw>>),
 }
 
 impl Items {
-    /// How an item is called in messages.
     fn name(&self) -> Name {
         match self {
-            Items::Lines(_) => |number| format!("line {number}"),
-            Items::Given(_) => |number| format!("items[{number}]"),
+            Items::Lines(_) => Name::Line,
+            Items::Given(list, _) => Name::In(list),
         }
     }
 
-    /// The next items with their numbers, as many as make a chunk. None if there are no more.
-    async fn chunk(&mut self) -> Answer<Vec<(usize, Bytes)>> {
+    /// The next items with their numbers, as many as make a chunk if each comes with so many bytes
+    /// more; fewer, or none, if they come slowly. `None` if there are no more.
+    async fn chunk(&mut self, more: usize) -> Answer<Option<Vec<(usize, Bytes)>>> {
         let mut chunk = Vec::new();
         let mut bytes = 0;
         while chunk.len() < CHUNK_ITEMS && bytes < CHUNK_BYTES {
             let next = match self {
-                Items::Lines(lines) => lines.next().await?,
-                Items::Given(items) => {
+                Items::Lines(lines) => match tokio::time::timeout(SLOW, lines.next()).await {
+                    Ok(next) => next?,
+                    Err(_) => return Ok(Some(chunk)),
+                },
+                Items::Given(_, items) => {
                     items.next().map(|(at, raw)| (at, Bytes::from(String::from(raw.get()))))
                 }
             };
-            let Some((number, item)) = next else { break };
-            bytes += item.len();
+            let Some((number, item)) = next else {
+                return Ok((!chunk.is_empty()).then_some(chunk));
+            };
+            bytes += item.len() + more;
             chunk.push((number, item));
         }
-        Ok(chunk)
+        Ok(Some(chunk))
     }
 }
 
@@ -320,6 +350,7 @@ struct Lines {
     body: BodyDataStream,
     rest: BytesMut,
     number: usize,
+    bytes: u64,
 }
 
 impl Lines {
@@ -354,6 +385,11 @@ impl Lines {
     async fn more(&mut self) -> Answer<bool> {
         match self.body.next().await {
             Some(Ok(bytes)) => {
+                self.bytes += bytes.len() as u64;
+                if self.bytes > BYTES_MAX {
+                    let detail = "a batch has at most 1 GiB; send several batches";
+                    return Err(Problem::new(413, "body_too_large", detail).into());
+                }
                 self.rest.extend_from_slice(&bytes);
                 Ok(true)
             }
@@ -371,5 +407,28 @@ impl Lines {
             }
         }
         Ok(self.rest.freeze())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn r58_a_chunk_is_bounded_by_what_its_members_will_take() {
+        let items = |count| {
+            let item = || serde_json::value::to_raw_value("x").unwrap();
+            let items: Vec<Raw> = (0..count).map(|_| item()).collect();
+            Items::Given("items", items.into_iter().enumerate())
+        };
+        let mut small = items(CHUNK_ITEMS + 1);
+        assert_eq!(small.chunk(0).await.unwrap().unwrap().len(), CHUNK_ITEMS);
+        assert_eq!(small.chunk(0).await.unwrap().unwrap().len(), 1);
+        assert!(small.chunk(0).await.unwrap().is_none());
+        let mut large = items(10);
+        assert_eq!(large.chunk(CHUNK_BYTES / 3).await.unwrap().unwrap().len(), 3);
+        assert_eq!(large.chunk(CHUNK_BYTES * 2).await.unwrap().unwrap().len(), 1);
     }
 }

@@ -173,7 +173,7 @@ async fn r58_a_batch_is_accepted_as_a_whole_or_not_at_all() {
             "job_not_found",
             "on_complete",
         ),
-        (json!({"jobs": [{"command": "true"}, {"comand": "true"}]}), "unknown_field", "items[1]"),
+        (json!({"jobs": [{"command": "true"}, {"comand": "true"}]}), "unknown_field", "jobs[1]"),
     ] {
         let (_, problem) = world.send("POST", "/v1/batches", body.to_string()).await;
         assert_eq!((&problem["code"], &problem["field"]), (&json!(code), &json!(field)), "{body}");

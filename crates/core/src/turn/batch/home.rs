@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::{Effect, Halt, Rejection, RejectionKind, Reply, Turn};
-use crate::batch::ITEMS_MAX;
+use crate::batch::{ITEMS_MAX, RECEIVING_MS};
 use crate::id::{BatchId, JobId};
 use crate::key::{self, DueKey, DueKind};
 use crate::record::{
@@ -12,8 +12,13 @@ use crate::record::{
 use crate::time::Time;
 use crate::waist::{Family, StoreError};
 
-/// Chunks that are dropped in one step.
-const STEP: usize = 200;
+/// Chunks that are dropped in one step; each may have some hundred kilobytes.
+const STEP: usize = 16;
+
+fn not_receiving() -> Rejection {
+    let detail = "nothing came for so long that the batch was thrown away; send it again";
+    Rejection::conflict("batch_not_receiving", detail)
+}
 
 fn namespace(row: &BatchRow) -> &str {
     if row.namespace.is_empty() { "default" } else { &row.namespace }
@@ -55,7 +60,7 @@ impl Turn<'_> {
             && let Some(known) = self.read::<KeyRow>(Family::Batch, name)?
             && let Some(other) = self.find_batch(BatchId(known.job))?
         {
-            if other.stage() == BatchStage::Receiving {
+            if !other.is_accepted() {
                 return Err(Rejection {
                     kind: RejectionKind::Busy,
                     code: "try_again",
@@ -89,12 +94,15 @@ impl Turn<'_> {
     ) -> Result<Reply, Halt> {
         let mut row = self.batch_row(id)?;
         if row.stage() != BatchStage::Receiving || chunk != row.chunks {
-            let detail = "the batch is not waiting for these items";
-            return Err(Rejection::conflict("batch_not_receiving", detail).into());
+            return Err(not_receiving().into());
+        }
+        row.received_ms = self.now.0;
+        if items.is_empty() {
+            self.put_batch(id, &row);
+            return Ok(Reply::Done);
         }
         row.chunks += 1;
         row.items += items.len() as u64;
-        row.received_ms = self.now.0;
         if row.items > ITEMS_MAX {
             let detail = format!("a batch has at most {ITEMS_MAX} items; send several batches");
             return Err(Rejection::invalid("batch_too_large", detail).into());
@@ -112,20 +120,34 @@ impl Turn<'_> {
         hash: Bytes,
     ) -> Result<Reply, Halt> {
         let mut row = self.batch_row(id)?;
-        if row.stage() == BatchStage::Receiving {
-            row.stage = BatchStage::Open as i32;
-            row.hash = hash;
-            self.note_batch(actor, "batch.create", id, &row, &format!("{} items", row.items));
-            self.put_batch(id, &row);
+        if row.stage() != BatchStage::Receiving {
+            return Err(not_receiving().into());
         }
+        row.stage = BatchStage::Open as i32;
+        row.hash = hash;
+        self.note_batch(actor, "batch.create", id, &row, &format!("{} items", row.items));
+        self.put_batch(id, &row);
         Ok(Reply::Done)
     }
 
-    pub(super) fn discard_batch(&mut self, id: BatchId) -> Result<Reply, Halt> {
-        let row = match self.find_batch(id)? {
-            Some(row) if row.stage() == BatchStage::Receiving => row,
+    pub(super) fn discard_batch(
+        &mut self,
+        id: BatchId,
+        only_if_stale: bool,
+    ) -> Result<Reply, Halt> {
+        let mut row = match self.find_batch(id)? {
+            Some(row) if !row.is_accepted() => row,
             _ => return Ok(Reply::More(false)),
         };
+        let stale = self.now >= Time(row.received_ms).plus_ms(RECEIVING_MS);
+        if row.stage() == BatchStage::Receiving && only_if_stale && !stale {
+            return Ok(Reply::More(false));
+        }
+        if row.stage() == BatchStage::Receiving {
+            // From here on nothing more is taken: a part of it must not pass for the whole.
+            row.stage = BatchStage::Discarded as i32;
+            self.put_batch(id, &row);
+        }
         if self.drop_items(id)? == STEP {
             return Ok(Reply::More(true));
         }
@@ -172,7 +194,9 @@ impl Turn<'_> {
     ) -> Result<Reply, Halt> {
         let mut row = self.batch_row(id)?;
         match row.stage() {
-            BatchStage::Receiving => return Err(Rejection::no_batch().into()),
+            BatchStage::Receiving | BatchStage::Discarded => {
+                return Err(Rejection::no_batch().into());
+            }
             BatchStage::Ended => {
                 let detail = format!("{id} is over already");
                 return Err(Rejection::conflict("batch_ended", detail).into());
@@ -220,14 +244,18 @@ impl Turn<'_> {
             Some(Err(error)) => row.completion_error = error,
             None => {}
         }
-        self.plan_forgetting(id, self.keep_ms(&row)?);
+        let keep_ms = crate::batch::keep_ms(&row, self.memory.settings.retention_age_ms)?;
+        row.forget_ms = self.now.plus_ms(keep_ms).0;
+        self.plan_forgetting(id, keep_ms);
         self.put_batch(id, &row);
         Ok(Reply::Done)
     }
 
-    /// For how long a batch is remembered once it is over: as long as the runs of its members.
-    fn keep_ms(&self, row: &BatchRow) -> Result<u64, StoreError> {
-        crate::batch::keep_ms(row, self.memory.settings.retention_age_ms)
+    pub(super) fn parts_told(&mut self, id: BatchId) -> Result<Reply, Halt> {
+        let mut row = self.batch_row(id)?;
+        row.parts_told = true;
+        self.put_batch(id, &row);
+        Ok(Reply::Done)
     }
 
     pub(super) fn plan_forgetting(&mut self, id: BatchId, keep_ms: u64) {
@@ -247,8 +275,7 @@ impl Turn<'_> {
         let Some(row) = self.find_batch(id)?.filter(|row| row.stage() == BatchStage::Ended) else {
             return Ok(());
         };
-        let until = Time(row.ended_ms).plus_ms(self.keep_ms(&row)?);
-        if until <= self.now {
+        if Time(row.forget_ms) <= self.now {
             self.forget_home(id, &row)?;
         }
         Ok(())

@@ -24,7 +24,7 @@ pub enum BatchInput {
         /// What is known of it.
         row: Box<BatchRow>,
     },
-    /// Home: some more of its items.
+    /// Home: some more of its items; none if whoever sends them is slow but still there.
     Receive {
         /// Number of the chunk, from 0.
         chunk: u32,
@@ -39,7 +39,10 @@ pub enum BatchInput {
         hash: Bytes,
     },
     /// Home: throw away what has been received so far: a bounded step.
-    Discard,
+    Discard {
+        /// Only if nothing has come for so long that nobody can be sending any more.
+        only_if_stale: bool,
+    },
     /// Home: chunks below this have become jobs.
     Expanded {
         /// The first that has not.
@@ -62,6 +65,8 @@ pub enum BatchInput {
         /// The run that was triggered, or why it could not be.
         completion: Option<Result<u32, String>>,
     },
+    /// Home: all shards know that it is over.
+    PartsTold,
     /// Any shard: make members.
     Members {
         /// Number of the chunk.
@@ -92,11 +97,12 @@ impl Turn<'_> {
             BatchInput::Begin { row } => self.begin_batch(*row),
             BatchInput::Receive { chunk, items } => self.receive_items(id, chunk, items),
             BatchInput::Accept { actor, hash } => self.accept_batch(id, &actor, hash),
-            BatchInput::Discard => self.discard_batch(id),
+            BatchInput::Discard { only_if_stale } => self.discard_batch(id, only_if_stale),
             BatchInput::Expanded { upto } => self.expanded(id, upto),
             BatchInput::Cancel { actor, note } => self.cancel_batch(id, &actor, &note),
             BatchInput::GiveUp { made } => self.give_up_items(id, &made),
             BatchInput::End { completion } => self.end_batch(id, completion),
+            BatchInput::PartsTold => self.parts_told(id),
             BatchInput::Members { chunk, definitions } => self.members(id, chunk, definitions),
             BatchInput::CancelMembers { actor } => self.cancel_members(id, &actor),
             BatchInput::PartEnd { keep_ms } => self.end_part(id, keep_ms),

@@ -71,8 +71,11 @@ impl Turn<'_> {
                 Err(error @ Halt::Store(_)) => return Err(error),
             }
         }
-        self.part(batch)?.canceled_upto = last.0;
-        Ok(Reply::More(members.len() == STEP))
+        let more = members.len() == STEP;
+        let part = self.part(batch)?;
+        part.canceled_upto = last.0;
+        part.canceled_all = !more;
+        Ok(Reply::More(more))
     }
 
     pub(super) fn end_part(&mut self, batch: BatchId, keep_ms: u64) -> Result<Reply, Halt> {
