@@ -224,3 +224,34 @@ async fn a_command_is_in_its_group_from_the_start() {
         Err(error) => skipped(&format!("no process can be put into a group: {error}")),
     }
 }
+
+/// As a command that left something running: the group goes with the last of its processes.
+#[tokio::test]
+async fn a_group_is_removed_when_what_was_left_in_it_ends() {
+    let Ok(base) = base() else { return skipped("there are no control groups (v2)") };
+    let path = base.join(format!("bellwether-test-{}-left", std::process::id()));
+    if let Err(error) = fs::create_dir(&path) {
+        return skipped(&format!("no group can be made in {}: {error}", base.display()));
+    }
+    let group = Group { path: path.clone(), groups: Groups::at(base) };
+    let mut command = tokio::process::Command::new("/bin/cat");
+    command.stdin(std::process::Stdio::piped()).kill_on_drop(true);
+    let started = group.entrance().and_then(|entrance| {
+        os::enter_group(&mut command, entrance);
+        command.spawn()
+    });
+    drop(group);
+    let mut left = match started {
+        Ok(left) => left,
+        Err(error) => return skipped(&format!("no process can be put into a group: {error}")),
+    };
+    assert!(path.exists(), "it has a process");
+    drop(left.stdin.take());
+    left.wait().await.unwrap();
+    let gone = async {
+        while path.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+}
