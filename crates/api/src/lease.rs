@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::{Instant, Span};
+use crate::{Instant, Size, Span};
 
 /// A worker asks for work.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -117,6 +117,14 @@ pub struct LeasedCommand {
     /// The shell.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shell: String,
+    /// How much memory its processes may use together, which is the worker's to keep; no limit if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "512M")]
+    pub memory_limit: Option<Size>,
+    /// Time between TERM and KILL when it is stopped, which is the worker's to keep; `10s` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Span>,
 }
 
 /// An attempt of a run.

@@ -16,10 +16,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::unistd::{AccessFlags, access};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 /// The group for everything that has no limit.
 const MAIN: &str = "bellwether-main";
@@ -27,12 +29,26 @@ const MAIN: &str = "bellwether-main";
 const RUN: &str = "bellwether-run-";
 /// An empty group that is younger than this may be about to get its process.
 const LEFTOVER_AGE_MIN: Duration = Duration::from_secs(10);
+/// The pause between two tries to remove a group grows from the first to the second of these.
+const REMOVE_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(5));
 
 /// The place for groups of attempts.
 pub(crate) struct Groups {
     base: PathBuf,
-    /// Groups whose command left processes behind.
-    busy: Mutex<Vec<PathBuf>>,
+    busy: Mutex<Busy>,
+}
+
+/// Groups that are to be removed and still have processes.
+#[derive(Default)]
+struct Busy {
+    paths: Vec<PathBuf>,
+    /// Whether somebody tries again and again.
+    is_tried: bool,
+}
+
+/// What the group of an attempt is called, by everybody who has to do with it.
+pub(crate) fn name_of(run_id: &str, attempt: u32, fencing_token: u64) -> String {
+    format!("{run_id}-{attempt}-{fencing_token}")
 }
 
 /// Makes this process ready to have the kernel keep commands within their memory, and removes what
@@ -46,7 +62,7 @@ pub fn prepare() -> Result<PathBuf, String> {
     if !lists_memory(&base.join("cgroup.controllers")) {
         return Err(format!("{} has no memory controller", base.display()));
     }
-    may_write(&base)?;
+    may_move_into(&base)?;
     if !lists_memory(&base.join("cgroup.subtree_control")) {
         let told = |error| format!("{} does not pass memory on: {error}", base.display());
         pass_memory_on(&base).map_err(told)?;
@@ -58,33 +74,81 @@ pub fn prepare() -> Result<PathBuf, String> {
 impl Groups {
     /// The place, if there is one.
     pub(crate) fn find() -> Result<Arc<Groups>, String> {
-        let base = base()?;
-        may_write(&base)?;
+        Groups::below(base()?)
+    }
+
+    fn below(base: PathBuf) -> Result<Arc<Groups>, String> {
+        may_move_into(&base)?;
         if !lists_memory(&base.join("cgroup.subtree_control")) {
             return Err(format!("{} does not pass the memory controller on", base.display()));
         }
         Ok(Groups::at(base))
     }
 
-    fn at(base: PathBuf) -> Arc<Groups> {
+    pub(crate) fn at(base: PathBuf) -> Arc<Groups> {
         Arc::new(Groups { base, busy: Mutex::default() })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        let name: String = name.chars().map(plain).collect();
+        self.base.join(format!("{RUN}{name}"))
     }
 
     /// Makes a group for one attempt, whose processes may use this much memory together.
     pub(crate) fn create(self: &Arc<Self>, name: &str, limit_bytes: u64) -> io::Result<Group> {
-        self.busy().retain(|path| fs::remove_dir(path).is_err() && path.exists());
-        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-        let name: String = name.chars().map(plain).collect();
-        let path = self.base.join(format!("{RUN}{name}"));
+        let path = self.path(name);
         fs::create_dir(&path)?;
         let group = Group { path, groups: Arc::clone(self) };
         group.limit(limit_bytes)?;
         Ok(group)
     }
 
-    fn busy(&self) -> std::sync::MutexGuard<'_, Vec<PathBuf>> {
+    /// Removes the group of an attempt that is over, later if it still has processes.
+    pub(crate) fn remove(self: &Arc<Self>, name: &str) {
+        self.remove_path(self.path(name));
+    }
+
+    fn remove_path(self: &Arc<Self>, path: PathBuf) {
+        if is_removed(&path) {
+            return;
+        }
+        let mut busy = self.busy();
+        busy.paths.push(path);
+        if busy.is_tried {
+            return;
+        }
+        // Without a runtime the process is about to end, and others will see to it.
+        if let Ok(runtime) = Handle::try_current() {
+            busy.is_tried = true;
+            let groups = Arc::clone(self);
+            runtime.spawn(async move { groups.emptied().await });
+        }
+    }
+
+    /// Tries to remove what could not be removed until all of it is gone.
+    pub(crate) async fn emptied(&self) {
+        let (mut pause, pause_max) = REMOVE_PAUSE;
+        while !self.is_empty() {
+            sleep(pause).await;
+            pause = (pause * 2).min(pause_max);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        let mut busy = self.busy();
+        busy.paths.retain(|path| !is_removed(path));
+        busy.is_tried = busy.is_tried && !busy.paths.is_empty();
+        busy.paths.is_empty()
+    }
+
+    fn busy(&self) -> MutexGuard<'_, Busy> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_removed(path: &Path) -> bool {
+    fs::remove_dir(path).is_ok() || !path.exists()
 }
 
 /// The group of one attempt. Dropping it removes it, later if it still has processes.
@@ -95,9 +159,7 @@ pub(crate) struct Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if fs::remove_dir(&self.path).is_err() {
-            self.groups.busy().push(self.path.clone());
-        }
+        self.groups.remove_path(std::mem::take(&mut self.path));
     }
 }
 
@@ -115,9 +177,14 @@ impl Group {
         OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))
     }
 
+    /// The memory in use, as the kernel counts it against the limit.
+    pub(crate) fn current_bytes(&self) -> Option<u64> {
+        self.read("memory.current")?.trim().parse().ok()
+    }
+
     /// The memory in use, without files that are only kept in memory because there is room.
     pub(crate) fn used_bytes(&self) -> Option<u64> {
-        let current: u64 = self.read("memory.current")?.trim().parse().ok()?;
+        let current = self.current_bytes()?;
         let stat = self.read("memory.stat")?;
         let files = value(&stat, "inactive_file")? + value(&stat, "active_file")?;
         Some(current.saturating_sub(files))
@@ -172,8 +239,14 @@ fn base_of(mounts: &str, own: &str) -> Option<PathBuf> {
     }
 }
 
-fn may_write(base: &Path) -> Result<(), String> {
-    access(base, AccessFlags::W_OK).map_err(|error| format!("{}: {error}", base.display()))
+/// Whether groups may be made here and processes moved between them: the latter takes the right to
+/// write the list of processes of the group above both, not only of the one they go to.
+fn may_move_into(base: &Path) -> Result<(), String> {
+    for path in [base.to_owned(), base.join("cgroup.procs")] {
+        let told = |error| format!("{} cannot be written: {error}", path.display());
+        access(&path, AccessFlags::W_OK).map_err(told)?;
+    }
+    Ok(())
 }
 
 fn lists_memory(file: &Path) -> bool {

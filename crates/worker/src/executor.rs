@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use bellwether_trust::{Trust, TrustError};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::attempt::{Attempt, Target};
-use crate::cgroup::Groups;
+use crate::cgroup::{self, Groups};
 use crate::control::{Control, StopReason};
 use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode, Usage};
 use crate::output::LiveOutput;
@@ -19,6 +19,8 @@ use crate::{command, http, os, publish};
 
 /// The most pipes that are kept open for background processes commands have left behind.
 const LEFTOVER_PIPES_MAX: usize = 256;
+/// How long to wait for control groups to be without processes.
+const GROUPS_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Settings of an [`Executor`].
 #[derive(Clone, Debug)]
@@ -149,6 +151,26 @@ impl Executor {
         let all = u32::try_from(LEFTOVER_PIPES_MAX).unwrap_or(u32::MAX);
         // It fails only if the semaphore was closed, which nobody does.
         let _ = self.shared.leftover_pipes.acquire_many(all).await;
+        // Whoever held the output last may not be quite dead yet.
+        if let Some(Some(groups)) = self.shared.groups.get() {
+            let _ = timeout(GROUPS_TIME_MAX, groups.emptied()).await;
+        }
+    }
+
+    /// Removes the control group of an attempt that is over and was run by another process, now or
+    /// when what it left behind has ended.
+    pub(crate) fn remove_group(&self, run_id: &str, attempt: u32, fencing_token: u64) {
+        if let Some(groups) = self.shared.groups() {
+            groups.remove(&cgroup::name_of(run_id, attempt, fencing_token));
+        }
+    }
+
+    /// One that makes control groups in this place.
+    #[cfg(test)]
+    pub(crate) fn with_groups(groups: Arc<Groups>) -> Executor {
+        let executor = Executor::new(ExecutorOptions::default()).unwrap();
+        assert!(executor.shared.groups.set(Some(groups)).is_ok());
+        executor
     }
 
     /// An attempt that was stopped before it began is not begun.

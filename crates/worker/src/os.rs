@@ -75,17 +75,28 @@ pub(crate) fn spent(child: i32) -> io::Result<Option<Spent>> {
     }))
 }
 
-/// Makes the child a member of a control group after the fork, by its entrance.
+/// Added to the number of an error that comes from entering a control group. The kernel's own
+/// numbers stay below, so such an error cannot be taken for one of the program that was to be started.
+const GROUP_ERROR: i32 = 1 << 16;
+
+/// Makes the child a member of a control group after the fork, by its entrance. If it cannot become
+/// one, nothing is executed, and the failure is told by [`group_error`].
 pub(crate) fn enter_group(command: &mut Command, entrance: File) {
-    let enter = move || {
-        nix::unistd::write(&entrance, b"0")?;
-        Ok(())
+    let enter = move || match nix::unistd::write(&entrance, b"0") {
+        Ok(_) => Ok(()),
+        Err(error) => Err(io::Error::from_raw_os_error(GROUP_ERROR + error as i32)),
     };
     // SAFETY: between fork and exec the closure makes only this system call. It is
     // async-signal-safe, takes memory prepared before the fork, and neither allocates nor locks.
     unsafe {
         command.pre_exec(enter);
     }
+}
+
+/// Why a child could not enter its group, if that is why it was not started.
+pub(crate) fn group_error(error: &io::Error) -> Option<io::Error> {
+    let number = error.raw_os_error()?.checked_sub(GROUP_ERROR)?;
+    (number >= 0).then(|| io::Error::from_raw_os_error(number))
 }
 
 /// Who a child is to become, and where it is to start as that user.

@@ -10,7 +10,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -69,6 +70,20 @@ class Server:
             self.process.send_signal(number)
             self.process.wait()
             self.process = None
+
+
+@contextmanager
+def machine(server: Server, name: str, directory: Path, *flags: str) -> Iterator[None]:
+    """Run a worker for commands, as on a machine of its own, and stop it in the end."""
+    command = [BINARY, "worker", "--server", server.address, "--name", name, *flags]
+    with (directory / f"{name}.log").open("ab") as log:
+        state = str(directory / name)
+        process = subprocess.Popen([*command, "--state-dir", state], stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(DEADLINE)
 
 
 def kept_for_longer_than_a_lease(client: Bellwether, worker: str) -> None:

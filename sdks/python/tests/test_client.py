@@ -7,11 +7,13 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
-from server import Server, ended
+from server import Server, ended, machine, until
 
 from bellwether import (
     AsyncBellwether,
@@ -22,10 +24,12 @@ from bellwether import (
     JobSpec,
     NotFound,
     ProblemError,
+    Resources,
     Run,
     Unavailable,
     UnexpectedAnswer,
     Worker,
+    WorkerInfo,
 )
 from bellwether.settings import base_url
 
@@ -176,6 +180,47 @@ def test_asyncio_has_the_same(server: Server) -> None:
                 await client.get_job("nothing")
 
     asyncio.run(scenario())
+
+
+def test_a_job_runs_on_all_machines(client: Bellwether, server: Server, tmp_path: Path) -> None:
+    names, queue = ["m1", "m2"], "everywhere"
+    flags = ["--queue", queue, "--resources", "cpu=2,memory=1G"]
+    with ExitStack() as machines:
+        for name in names:
+            machines.enter_context(machine(server, name, tmp_path, *flags))
+
+        def workers() -> list[WorkerInfo]:
+            return [info for info in client.list_workers() if info.queues == [queue]]
+
+        until("both are there", lambda: len(workers()) == 2)
+        assert {info.resources for info in workers()} == {Resources(2, "1G")}
+        job = client.create_job(
+            {
+                **YEARLY,
+                "queue": queue,
+                "target_workers": "all",
+                "resources": {"cpu": 0.5, "memory": 64 << 20},
+                "memory_limit": "512M",
+            }
+        )
+        assert (job.target_workers, job.memory_limit) == ("all", "512M")
+        assert job.resources == Resources(0.5, "64M")
+        runs = client.trigger_runs(job.id)
+        assert sorted(str(client.get_run(run).pinned_to) for run in runs) == names
+        tick = next(client.ticks(job.id))
+        assert (tick.run_id, tick.runs) == (runs[0], 2)
+
+        def are_over() -> bool:
+            return all(client.get_run(run).status == "succeeded" for run in runs)
+
+        until("both have run", are_over)
+
+        async def scenario() -> list[str]:
+            async with AsyncBellwether(server.address) as client:
+                return await client.trigger_runs(job.id)
+
+        assert len(asyncio.run(scenario())) == 2
+        client.delete_job(job.id)
 
 
 def test_nobody_listening_is_told_from_no_answer() -> None:

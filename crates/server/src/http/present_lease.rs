@@ -1,9 +1,10 @@
 //! Runs as workers lease them by plain HTTP, and their ends as these workers say them.
 
 use bellwether_api::{
-    CompletedOutcome, CompletedRun, Instant, LeasedCommand, LeasedOutput, LeasedRun, Problem, Span,
+    CompletedOutcome, CompletedRun, Instant, LeasedCommand, LeasedOutput, LeasedRun, Problem, Size,
+    Span,
 };
-use bellwether_core::record::{AttemptResult, CommandTarget, OutputChunk, Target};
+use bellwether_core::record::{AttemptResult, CommandTarget, Definition, OutputChunk, Target};
 use bellwether_core::turn::{
     Assignment, Ending, Finished, Report, Reported, namespace_name, queue_name,
 };
@@ -29,7 +30,9 @@ pub fn run(assignment: &Assignment) -> LeasedRun {
         Some(Target::Handler(handler)) => {
             (handler.job_type.clone(), raw_json(&handler.payload), None)
         }
-        Some(Target::Command(command)) => (String::new(), None, Some(command_of(command))),
+        Some(Target::Command(command)) => {
+            (String::new(), None, Some(command_of(command, definition)))
+        }
         _ => (String::new(), None, None),
     };
     LeasedRun {
@@ -56,7 +59,8 @@ pub fn raw_json(json: &Bytes) -> Option<Box<RawValue>> {
     RawValue::from_string(text.to_owned()).ok()
 }
 
-fn command_of(command: &CommandTarget) -> LeasedCommand {
+fn command_of(command: &CommandTarget, definition: &Definition) -> LeasedCommand {
+    let limit_bytes = definition.memory_limit_bytes;
     LeasedCommand {
         line: command.line.clone(),
         argv: command.argv.clone(),
@@ -65,6 +69,8 @@ fn command_of(command: &CommandTarget) -> LeasedCommand {
         user: command.user.clone(),
         stdin: String::from_utf8_lossy(&command.stdin).into_owned(),
         shell: command.shell.clone(),
+        memory_limit: (limit_bytes > 0).then_some(Size(limit_bytes)),
+        grace: (command.grace_ms > 0).then_some(Span(command.grace_ms)),
     }
 }
 

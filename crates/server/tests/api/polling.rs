@@ -50,6 +50,24 @@ async fn r46_any_language_is_a_worker_with_three_requests() {
 }
 
 #[tokio::test]
+async fn a_worker_that_polls_is_told_what_it_has_to_keep_itself() {
+    let world = patient().await;
+    let ask = json!({"worker": "curl", "commands": true, "wait": "30s"});
+    for (spec, limit, grace) in [
+        (json!({"memory_limit": "512M", "grace": "3s"}), json!("512M"), json!("3s")),
+        (json!({}), json!(null), json!(null)),
+    ] {
+        let mut job = json!({"schedule": {"delay": "0s"}, "command": "make", "queue": "q"});
+        job.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        world.add(job).await;
+        let leased = post(&world, "/v1/queues/q/lease", ask.clone()).await;
+        let command = &leased["runs"][0]["command"];
+        assert_eq!(command["line"], "make", "{leased}");
+        assert_eq!((&command["memory_limit"], &command["grace"]), (&limit, &grace), "{leased}");
+    }
+}
+
+#[tokio::test]
 async fn a_worker_that_polls_gets_what_it_asks_for_and_no_more() {
     let world = world().await;
     let mut jobs = Vec::new();

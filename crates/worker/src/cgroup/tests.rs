@@ -3,8 +3,14 @@
 use std::io::Write;
 use std::time::SystemTime;
 
+use bellwether_protocol::v1::{Assignment, Command, assignment};
+
 use super::*;
+use crate::control::Control;
+use crate::executor::Executor;
 use crate::os;
+use crate::output::LiveOutput;
+use crate::wire::attempt_of;
 
 fn files(path: &Path, contents: &[(&str, &str)]) {
     for (name, text) in contents {
@@ -74,20 +80,73 @@ fn a_group_has_its_limit_and_is_read_as_the_kernel_writes() {
     assert!(groups.create("run_1/../2", 1).is_err(), "there is one already");
 }
 
-#[test]
-fn a_group_with_processes_is_removed_when_they_are_gone() {
+#[tokio::test]
+async fn a_group_with_processes_is_removed_when_they_are_gone() {
     let directory = tempfile::tempdir().unwrap();
     let groups = Groups::at(directory.path().to_owned());
-    let group = groups.create("a", 1).unwrap();
-    let path = group.path.clone();
-    // Files keep this directory, as processes keep a group.
-    drop(group);
-    assert!(path.exists());
-    for name in ["memory.max", "memory.swap.max", "memory.oom.group"] {
-        fs::remove_file(path.join(name)).unwrap();
+    // Files keep these directories, as processes keep a group.
+    let own = groups.create("a", 1).unwrap();
+    let of_another = groups.create("b", 1).unwrap();
+    let paths = [own.path.clone(), of_another.path.clone()];
+    std::mem::forget(of_another);
+    drop(own);
+    groups.remove("b");
+    assert!(paths.iter().all(|path| path.exists()));
+    for path in &paths {
+        for name in ["memory.max", "memory.swap.max", "memory.oom.group"] {
+            fs::remove_file(path.join(name)).unwrap();
+        }
     }
-    let _next = groups.create("b", 1).unwrap();
-    assert!(!path.exists() && groups.busy().is_empty());
+    let gone = async {
+        while paths.iter().any(|path| path.exists()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+    groups.emptied().await;
+    assert!(!groups.busy().is_tried, "nobody tries for nothing");
+    groups.remove("c");
+    assert!(groups.busy().paths.is_empty(), "there was none");
+}
+
+#[test]
+fn a_place_from_which_no_process_may_be_moved_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path();
+    files(base, &[("cgroup.subtree_control", "memory\n")]);
+    let why = Groups::below(base.to_owned()).err().unwrap();
+    assert!(why.contains("cgroup.procs cannot be written"), "{why}");
+    files(base, &[("cgroup.procs", "")]);
+    assert!(Groups::below(base.to_owned()).is_ok());
+}
+
+#[tokio::test]
+async fn a_group_that_cannot_be_entered_is_told_from_a_program_that_cannot_be_executed() {
+    let directory = tempfile::tempdir().unwrap();
+    let group = Groups::at(directory.path().to_owned()).create("a", 1).unwrap();
+    std::os::unix::fs::symlink("/dev/full", group.path.join("cgroup.procs")).unwrap();
+    let mut command = tokio::process::Command::new("/bin/true");
+    os::enter_group(&mut command, group.entrance().unwrap());
+    let error = os::group_error(&command.spawn().unwrap_err()).unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    let missing = tokio::process::Command::new("/nowhere").spawn().unwrap_err();
+    assert!(os::group_error(&missing).is_none(), "{missing}");
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_enter_its_group_is_watched() {
+    let directory = tempfile::tempdir().unwrap();
+    let executor = Executor::with_groups(Groups::at(directory.path().to_owned()));
+    let command =
+        Command { line: "echo hi".into(), memory_limit_bytes: 1 << 40, ..Command::default() };
+    let target = Some(assignment::Target::Command(command));
+    let assignment = Assignment { run: "run_1-1".into(), target, ..Assignment::default() };
+    let attempt = attempt_of(assignment, "s").unwrap();
+    let finished = executor.execute(attempt, Control::new(), LiveOutput::new(100)).await;
+    assert!(finished.succeeded(), "{finished:?}");
+    assert_eq!(finished.output.text(None), "hi\n");
+    let made = directory.path().join("bellwether-run-run_1-1-0-0");
+    assert!(made.exists(), "there was a group that had no entrance");
 }
 
 #[test]
@@ -164,4 +223,35 @@ async fn a_command_is_in_its_group_from_the_start() {
         }
         Err(error) => skipped(&format!("no process can be put into a group: {error}")),
     }
+}
+
+/// As a command that left something running: the group goes with the last of its processes.
+#[tokio::test]
+async fn a_group_is_removed_when_what_was_left_in_it_ends() {
+    let Ok(base) = base() else { return skipped("there are no control groups (v2)") };
+    let path = base.join(format!("bellwether-test-{}-left", std::process::id()));
+    if let Err(error) = fs::create_dir(&path) {
+        return skipped(&format!("no group can be made in {}: {error}", base.display()));
+    }
+    let group = Group { path: path.clone(), groups: Groups::at(base) };
+    let mut command = tokio::process::Command::new("/bin/cat");
+    command.stdin(std::process::Stdio::piped()).kill_on_drop(true);
+    let started = group.entrance().and_then(|entrance| {
+        os::enter_group(&mut command, entrance);
+        command.spawn()
+    });
+    drop(group);
+    let mut left = match started {
+        Ok(left) => left,
+        Err(error) => return skipped(&format!("no process can be put into a group: {error}")),
+    };
+    assert!(path.exists(), "it has a process");
+    drop(left.stdin.take());
+    left.wait().await.unwrap();
+    let gone = async {
+        while path.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
 }

@@ -1,11 +1,12 @@
 //! Measures what a command uses while it runs, and sees to its memory limit.
 //!
 //! A command that is over quickly costs nothing: what the kernel counted for it is read once, at its
-//! end. One that lasts is looked at again and again, ever more rarely; one with a limit is looked at
-//! all the time.
+//! end. One that lasts is looked at again and again, ever more rarely; one with a limit that nobody
+//! else keeps is looked at all the time, since looks find out that it was passed, and the command has
+//! to be ended.
 //!
-//! A limit is kept by the kernel if the command is in a group of its own; then looks only serve the
-//! warning. Otherwise looks find out that it was passed, and the command has to be ended.
+//! If the command is in a group of its own, the kernel keeps the limit and counts what is used. Looks
+//! then only serve the warning: they are rare, and read a file of the group instead of `/proc`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,9 @@ use crate::usage::{self, Seen};
 
 /// The pause between two looks grows from the first to the second of these.
 const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
-/// The same for a command with a limit.
+/// The same for a command in a group.
+const GROUP_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// The same for a command with a limit that has to be kept by looking.
 const LIMITED_PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// The part of the limit, in percent, from which on there is a warning.
 const NEAR_PERCENT: u64 = 90;
@@ -37,15 +40,26 @@ impl Limit {
         used_bytes / NEAR_PERCENT >= self.bytes / 100
     }
 
-    /// What counts against it: for the kernel what the kernel counts; otherwise what was seen,
-    /// looked at more closely if it matters.
-    fn used_bytes(&self, root: i32, seen: &Seen) -> Option<u64> {
+    /// What counts against it of what was seen, looked at more closely if it matters.
+    fn used_bytes(&self, root: i32, seen_bytes: u64) -> Option<u64> {
         match &self.group {
+            _ if !self.is_near(seen_bytes) => Some(seen_bytes),
             Some(group) => group.used_bytes(),
-            None if self.is_near(seen.memory_bytes) => Some(usage::shared_memory(root)),
-            None => Some(seen.memory_bytes),
+            None => Some(usage::shared_memory(root)),
         }
     }
+}
+
+/// Looks at a command: what is seen, and what of it counts against the limit.
+fn look(root: i32, limit: Option<&Limit>) -> (Seen, Option<u64>) {
+    let seen = match limit.and_then(|limit| limit.group.as_deref()) {
+        Some(group) => {
+            let memory_bytes = group.current_bytes().unwrap_or(0);
+            Seen { memory_bytes, ..Seen::default() }
+        }
+        None => usage::look(root),
+    };
+    (seen, limit.and_then(|limit| limit.used_bytes(root, seen.memory_bytes)))
 }
 
 /// What a look has shown, besides what is measured.
@@ -72,7 +86,11 @@ pub(super) struct Meter {
 impl Meter {
     /// For a command whose main process this is.
     pub(super) fn new(root: Option<i32>, limit: Option<Limit>) -> Meter {
-        let (pause, pause_max) = if limit.is_some() { LIMITED_PAUSE } else { LOOK_PAUSE };
+        let (pause, pause_max) = match &limit {
+            None => LOOK_PAUSE,
+            Some(Limit { group: Some(_), .. }) => GROUP_PAUSE,
+            Some(Limit { group: None, .. }) => LIMITED_PAUSE,
+        };
         let (most, look_at) = (Seen::default(), Instant::now() + pause);
         let limit = limit.map(Arc::new);
         Meter { root, limit, warned: false, most, pause, pause_max, look_at }
@@ -94,14 +112,17 @@ impl Meter {
     pub(super) async fn look(&mut self) -> Noticed {
         let Some(root) = self.root else { return Noticed::Nothing };
         let limit = self.limit.clone();
-        let look = move || {
-            let seen = usage::look(root);
-            (seen, limit.and_then(|limit| limit.used_bytes(root, &seen)))
+        let looked = if self.group().is_some() {
+            look(root, limit.as_deref())
+        } else {
+            // A large tree takes a while, and others wait on this thread.
+            let look = move || look(root, limit.as_deref());
+            let Ok(looked) = tokio::task::spawn_blocking(look).await else {
+                return Noticed::Nothing;
+            };
+            looked
         };
-        // A large tree takes a while, and others wait on this thread.
-        let Ok((seen, used)) = tokio::task::spawn_blocking(look).await else {
-            return Noticed::Nothing;
-        };
+        let (seen, used) = looked;
         self.most.cpu = self.most.cpu.max(seen.cpu);
         self.most.memory_bytes = self.most.memory_bytes.max(seen.memory_bytes);
         self.most.largest_bytes = self.most.largest_bytes.max(seen.largest_bytes);
@@ -191,7 +212,10 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::cgroup::Groups;
 
     #[test]
     fn the_warning_comes_once_and_before_the_end() {
@@ -204,6 +228,26 @@ mod tests {
         assert_eq!(noticed, [Nothing, Nothing, near, Nothing, Nothing, over]);
         assert_eq!(meter.judge(None), Nothing);
         assert!(meter.warning(91 << 20).contains("use 91 MiB of memory; the limit is 100 MiB"));
+    }
+
+    #[tokio::test]
+    async fn what_the_kernel_limits_is_looked_at_rarely_and_in_its_group_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let group = Groups::at(directory.path().to_owned()).create("a", 100 << 20).unwrap();
+        let tell = |file: &str, text: String| {
+            fs::write(directory.path().join("bellwether-run-a").join(file), text).unwrap();
+        };
+        tell("memory.current", format!("{}\n", 95 << 20));
+        tell("memory.stat", format!("inactive_file {}\nactive_file 0\n", 10 << 20));
+        let limit = |group| Some(Limit { bytes: 100 << 20, group });
+        let own = i32::try_from(std::process::id()).ok();
+        let mut meter = Meter::new(own, limit(Some(Arc::new(group))));
+        assert_eq!(meter.look().await, Noticed::Nothing, "files may be given up");
+        tell("memory.stat", "inactive_file 0\nactive_file 0\n".to_owned());
+        assert_eq!(meter.look().await, Noticed::Near(95 << 20));
+        // Nothing of this process, which is not in the group.
+        assert_eq!(meter.most, Seen { memory_bytes: 95 << 20, ..Seen::default() });
+        assert!(meter.pause_max >= Meter::new(own, limit(None)).pause_max * 10);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use nix::sys::signal::Signal;
 use tokio::time::timeout;
 
 use crate::attempt::{Attempt, CommandTarget};
+use crate::cgroup::{self, Group};
 use crate::control::Requests;
 use crate::executor::{Ending, Shared, stopped};
 use crate::finished::{Failure, Outcome, ReasonCode};
@@ -34,6 +35,7 @@ use crate::rules::Judge;
 use meter::{Limit, Meter};
 use pump::Pump;
 use running::Running;
+use spawn::Unstarted;
 use watch::{Ended, Watch, Watched};
 
 /// How long after its exit a command's pipes are read if a background process holds them.
@@ -88,10 +90,17 @@ async fn start(
     // Starting blocks: it reads directories, asks for accounts and waits for the exec. If nobody
     // waits for the result any more, dropping it ends the command.
     let start = move || {
-        let limit = target.memory_limit_bytes.map(|bytes| limit(&shared, &attempt, bytes));
-        let group = limit.as_ref().and_then(|limit| limit.group.as_deref());
-        let child = spawn::spawn(&attempt, &target, &shared.options.pass_env, group)?;
-        Ok((Running::new(child), limit))
+        let mut limit = target.memory_limit_bytes.map(|bytes| limit(&shared, &attempt, bytes));
+        let pass_env = &shared.options.pass_env;
+        let spawn = |group: Option<&Group>| spawn::spawn(&attempt, &target, pass_env, group);
+        let mut child = spawn(limit.as_ref().and_then(|limit| limit.group.as_deref()));
+        if let (Err(Unstarted::NoGroup(error)), Some(limit)) = (&child, &mut limit) {
+            let run = &attempt.run_id;
+            tracing::warn!(%error, run, "the control group lets nobody in: its memory is watched");
+            limit.group = None;
+            child = spawn(None);
+        }
+        Ok((Running::new(child?), limit))
     };
     tokio::task::spawn_blocking(start)
         .await
@@ -100,7 +109,7 @@ async fn start(
 
 /// The memory limit of a command, in a group of its own if there can be one.
 fn limit(shared: &Shared, attempt: &Attempt, bytes: u64) -> Limit {
-    let name = format!("{}-{}-{}", attempt.run_id, attempt.attempt, attempt.fencing_token);
+    let name = cgroup::name_of(&attempt.run_id, attempt.attempt, attempt.fencing_token);
     let group = shared.groups().map(|groups| groups.create(&name, bytes)).transpose();
     let group = group.unwrap_or_else(|error| {
         tracing::warn!(%error, run = attempt.run_id, "no control group: its memory is watched");

@@ -3,7 +3,8 @@
 //!
 //! A command inherits nothing of the server but a few harmless variables: no token, no password,
 //! no descriptor. Without a user to switch to, the process is started by `posix_spawn`, whose cost
-//! does not grow with the size of the server, unless it goes into a control group; that is why the program is looked up in `PATH` here.
+//! does not grow with the size of the server, unless it goes into a control group; that is why the
+//! program is looked up in `PATH` here.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -20,7 +21,7 @@ use tokio::process::{Child, Command};
 use crate::attempt::{Attempt, CommandTarget, Program};
 use crate::cgroup::Group;
 use crate::finished::{Failure, ReasonCode};
-use crate::os::{Become, become_user, enter_group};
+use crate::os::{Become, become_user, enter_group, group_error};
 use crate::user::{self, Account};
 
 const DEFAULT_SHELL: &str = "/bin/sh";
@@ -32,6 +33,33 @@ const INHERITED: [&str; 8] =
 
 type Environment = BTreeMap<OsString, OsString>;
 
+/// Why nothing was started.
+#[derive(Debug)]
+pub(super) enum Unstarted {
+    /// The process could not enter its control group. Without one it may well start.
+    NoGroup(io::Error),
+    /// For a reason of the command's own.
+    Failed(Failure),
+}
+
+impl From<Failure> for Unstarted {
+    fn from(failure: Failure) -> Unstarted {
+        Unstarted::Failed(failure)
+    }
+}
+
+impl From<Unstarted> for Failure {
+    fn from(unstarted: Unstarted) -> Failure {
+        match unstarted {
+            Unstarted::Failed(failure) => failure,
+            Unstarted::NoGroup(error) => {
+                let message = format!("the process could not enter its control group: {error}");
+                Failure::new(ReasonCode::SpawnFailed, message)
+            }
+        }
+    }
+}
+
 /// Starts the command of an attempt. Blocks while accounts are looked up and until the program
 /// is being executed or has failed to be.
 pub(super) fn spawn(
@@ -39,7 +67,7 @@ pub(super) fn spawn(
     target: &CommandTarget,
     pass_env: &[String],
     group: Option<&Group>,
-) -> Result<Child, Failure> {
+) -> Result<Child, Unstarted> {
     target.validate().map_err(|error| Failure::new(ReasonCode::InvalidTarget, error))?;
     let account = target.user.as_deref().map(user::switch_to).transpose()?.flatten();
     let shell = target.shell.as_deref().unwrap_or(DEFAULT_SHELL);
@@ -69,7 +97,7 @@ pub(super) fn spawn(
         .stderr(Stdio::piped());
     if let Some(group) = group {
         // First, with the rights of this process.
-        enter_group(&mut command, group.entrance().map_err(|error| no_group(&error))?);
+        enter_group(&mut command, group.entrance().map_err(Unstarted::NoGroup)?);
     }
     match &account {
         None => drop(command.current_dir(&cwd)),
@@ -83,12 +111,10 @@ pub(super) fn spawn(
             },
         ),
     }
-    command.spawn().map_err(|error| explain(&error, name, &cwd, account.as_ref()))
-}
-
-fn no_group(error: &io::Error) -> Failure {
-    let message = format!("the process could not be put into its control group: {error}");
-    Failure::new(ReasonCode::SpawnFailed, message)
+    command.spawn().map_err(|error| match group_error(&error) {
+        Some(error) => Unstarted::NoGroup(error),
+        None => explain(&error, name, &cwd, account.as_ref()).into(),
+    })
 }
 
 /// The environment of a command, in the order in which later entries win: the little that is

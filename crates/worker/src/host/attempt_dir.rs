@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bellwether_agent::{boot_id, now_ms};
+use bellwether_protocol::v1::assignment::Target::Command;
 use bellwether_protocol::v1::{self as wire, Assignment, Held, Report};
 use prost::Message;
 use serde_json::{Value, json};
 
 use super::files::{self, Durable};
 use crate::control::StopReason;
+use crate::executor::Executor;
 use crate::output::Chunk;
 
 /// Bytes before each piece of output: its stream and its length.
@@ -172,6 +174,18 @@ impl AttemptDir {
         file.write_all(&pieces)
     }
 
+    /// Removes all there is of an attempt that is over: its control group, now or when what it left
+    /// behind has ended, and the directory. A supervisor ends before what its command left behind.
+    pub(super) fn clear(&self, executor: &Executor) -> io::Result<()> {
+        if let Some(Assignment { run, attempt, token, target: Some(Command(command)), .. }) =
+            self.assignment()
+            && command.memory_limit_bytes > 0
+        {
+            executor.remove_group(&run, attempt, token);
+        }
+        self.remove()
+    }
+
     /// Removes it with all that is in it.
     pub(super) fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.path) {
@@ -235,6 +249,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::cgroup::Groups;
     use crate::output::{LiveOutput, Stream};
 
     fn dir() -> (tempfile::TempDir, AttemptDir) {
@@ -296,6 +311,24 @@ mod tests {
         let mut again = OutputReader::default();
         assert_eq!(again.more(&dir, 1_000).len(), 3);
         assert_eq!(again.sequence, 3);
+    }
+
+    #[test]
+    fn what_is_over_is_cleared_away_with_its_control_group() {
+        for memory_limit_bytes in [0, 1] {
+            let (root, dir) = dir();
+            let command = wire::Command { memory_limit_bytes, ..Default::default() };
+            let mut assignment = dir.assignment().unwrap();
+            (assignment.attempt, assignment.token) = (2, 7);
+            assignment.target = Some(Command(command));
+            dir.write("assignment", &assignment.encode_to_vec(), Durable::No).unwrap();
+            let group = root.path().join("bellwether-run-run_1-1-2-7");
+            fs::create_dir(&group).unwrap();
+            let executor = Executor::with_groups(Groups::at(root.path().to_owned()));
+            dir.clear(&executor).unwrap();
+            assert!(!dir.path().exists());
+            assert_eq!(group.exists(), memory_limit_bytes == 0, "only what may have one");
+        }
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl Followed {
             () = self.entry.void() => {}
         }
         if self.entry.is_void() {
-            let _ = dir.remove();
+            let _ = dir.clear(&self.host.executor);
             return self.forget();
         }
         let mut what = dir.result().and_then(|report| report.what).unwrap_or_else(|| {

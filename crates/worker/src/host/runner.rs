@@ -202,8 +202,9 @@ impl Runner for HostRunner {
         let Ok(name) = attempt_dir::name(held) else { return };
         self.host.entries.remove(&name);
         let dir = AttemptDir::at(&self.host.state.runs().join(name));
+        let executor = self.host.executor.clone();
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = dir.remove() {
+            if let Err(error) = dir.clear(&executor) {
                 tracing::warn!(%error, path = %dir.path().display(), "cannot be removed");
             }
         });

@@ -65,6 +65,11 @@ def _run_id(body: bytes) -> str:
     return cast(str, json.loads(body)["run_id"])
 
 
+def _run_ids(body: bytes) -> list[str]:
+    answer = json.loads(body)
+    return cast(list[str], answer.get("run_ids") or [answer["run_id"]])
+
+
 def _nothing(_answer: bytes) -> None:
     return None
 
@@ -197,6 +202,10 @@ class Calls:
     def trigger(self, job: str) -> Call[str]:
         """Run a job now."""
         return self._post(_run_id, "jobs", job, "trigger")
+
+    def trigger_runs(self, job: str) -> Call[list[str]]:
+        """Run a job now, and name all its runs."""
+        return self._post(_run_ids, "jobs", job, "trigger")
 
     def next_times(self, job: str, count: int | None) -> Call[model.NextTimes]:
         """Return the next planned times."""

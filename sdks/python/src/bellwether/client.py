@@ -174,8 +174,15 @@ class Bellwether:
         return self._send(self._calls.control_job(job, "maintenance", body))
 
     def trigger(self, job: str) -> str:
-        """Run a job now, also one that is paused; returns the run's id."""
+        """Run a job now, also one that is paused; returns the run's id.
+
+        Of a job that runs on all workers it is the first of several.
+        """
         return self._send(self._calls.trigger(job))
+
+    def trigger_runs(self, job: str) -> list[str]:
+        """Run a job now; returns the ids of all its runs: several if it runs on all workers."""
+        return self._send(self._calls.trigger_runs(job))
 
     def next_times(self, job: str, count: int | None = None) -> NextTimes:
         """Return the next planned times of a job."""

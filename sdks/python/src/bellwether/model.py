@@ -21,6 +21,7 @@ RunStatus = Literal[
 ]
 BatchStatus = Literal["scheduled", "running", "canceling", "completed", "canceled"]
 TickFate = Literal["fired", "late", "merged", "skipped", "triggered"]
+TargetWorkers = Literal["any", "all"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,14 @@ class Mark:
     by: str
     note: str = ""
     until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one attempt is expected to use, or what a worker offers all of its attempts."""
+
+    cpu: float | None = None
+    memory: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,11 +80,15 @@ class Job:
     user: str | None = None
     shell: str | None = None
     stdin: str | None = None
+    memory_limit: str | None = None
     http: dict[str, Any] | None = None
+    publish: dict[str, Any] | None = None
     job_type: str | None = None
     payload: Any = None
     queue: str = "default"
     requires: dict[str, str] = field(default_factory=dict)
+    resources: Resources | None = None
+    target_workers: TargetWorkers | None = None
     priority: int | None = None
     ordering_key: str | None = None
     on_failure: str | None = None
@@ -94,6 +107,7 @@ class Job:
     maintenance: Mark | None = None
     group_paused: Mark | None = None
     group_maintenance: Mark | None = None
+    batch: str | None = None
     last_run: LastRun | None = None
     open_runs: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -142,6 +156,7 @@ class RunRecord:
     finished_at: datetime | None = None
     duration_ms: int | None = None
     next_attempt_at: datetime | None = None
+    pinned_to: str | None = None
     held_by: str | None = None
     exit_code: int | None = None
     reason: str | None = None
@@ -182,6 +197,7 @@ class Tick:
     until: datetime | None = None
     merged_into: datetime | None = None
     run_id: str | None = None
+    runs: int | None = None
     reason: str | None = None
     detail: str | None = None
 
@@ -240,6 +256,7 @@ class WorkerInfo:
     connected_at: datetime | None = None
     heard_at: datetime | None = None
     namespace: str | None = None
+    resources: Resources | None = None
 
 
 @dataclass(frozen=True)

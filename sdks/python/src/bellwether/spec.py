@@ -1,7 +1,8 @@
 """Jobs as callers describe them: the request bodies of the API, key for key.
 
 The server checks them and says what is wrong with which field; docs/schedules.md and
-docs/targets.md say what each means. Durations are texts such as `90s`, instants RFC 3339.
+docs/targets.md say what each means. Durations are texts such as `90s`, instants RFC 3339, sizes
+texts such as `512M` or numbers of bytes.
 """
 
 from __future__ import annotations
@@ -80,6 +81,58 @@ class HttpTarget(_Url, total=False):
     follow_redirects: bool
 
 
+class _Nats(TypedDict):
+    url: str
+    subject: str
+
+
+class NatsTarget(_Nats, total=False):
+    """A subject of NATS."""
+
+    jetstream: bool
+
+
+class _Amqp(TypedDict):
+    url: str
+
+
+class AmqpTarget(_Amqp, total=False):
+    """An exchange of RabbitMQ, or of another broker that speaks AMQP 0.9.1."""
+
+    exchange: str
+    routing_key: str
+
+
+class _Kafka(TypedDict):
+    brokers: Sequence[str]
+    topic: str
+
+
+class KafkaTarget(_Kafka, total=False):
+    """A topic of Kafka."""
+
+    key: str
+    tls: bool
+    sasl: BasicAuth
+
+
+class PublishTarget(TypedDict, total=False):
+    """A message to hand to a broker: exactly one of `nats`, `amqp` and `kafka`."""
+
+    nats: NatsTarget
+    amqp: AmqpTarget
+    kafka: KafkaTarget
+    headers: Mapping[str, str]
+    body: JsonValue
+
+
+class ResourcesSpec(TypedDict, total=False):
+    """What one attempt is expected to use: processors, and memory such as `512M` or in bytes."""
+
+    cpu: float | str
+    memory: str | int
+
+
 class Misfire(TypedDict, total=False):
     """What happens to ticks that nothing could fire in time."""
 
@@ -124,7 +177,7 @@ class Success(TypedDict, total=False):
 
 
 class JobSpec(TypedDict, total=False):
-    """A job: when (`schedule`), what (one of `command`, `http`, `job_type`) and how."""
+    """A job: when (`schedule`), what (`command`, `http`, `publish` or `job_type`) and how."""
 
     key: str
     namespace: str
@@ -141,11 +194,15 @@ class JobSpec(TypedDict, total=False):
     user: str
     shell: str
     stdin: str
+    memory_limit: str | int
     http: HttpTarget
+    publish: PublishTarget
     job_type: str
     payload: JsonValue
     queue: str
     requires: Mapping[str, str]
+    resources: ResourcesSpec
+    target_workers: Literal["any", "all"]
     priority: int
     ordering_key: str
     on_failure: Literal["block", "continue"]
