@@ -259,3 +259,23 @@ async fn a_job_for_all_workers_of_which_there_is_none_is_skipped_and_says_so() {
     let (_, job) = world.send("GET", &format!("/v1/jobs/{}", job.info.id), "").await;
     assert_eq!((&job["status"], &job["target_workers"]), (&json!("canceled"), &json!("all")));
 }
+
+#[tokio::test]
+async fn r49_a_job_for_all_workers_leaves_out_those_that_are_too_small_for_it() {
+    let world = patient().await;
+    let mut large = Puppet::dial(&world, offering("large", 4_000, 0)).await.unwrap();
+    let _small = Puppet::dial(&world, offering("small", 1_000, 0)).await.unwrap();
+    let mut slots = Puppet::new(&world, "slots", 1).await;
+    let resources = json!({"cpu": 2});
+    let job = add(&world, json!({"target_workers": "all", "resources": resources})).await;
+    for worker in [&mut large, &mut slots] {
+        let run = given(worker, 1).await.remove(0);
+        assert_eq!(run.job, job.info.id);
+        worker.finish(&run).await;
+    }
+    let runs = world.runs(&job).await;
+    assert_eq!(runs.len(), 2, "none waits for the small one");
+    let huge = add(&world, json!({"target_workers": "all", "resources": {"cpu": 64}})).await;
+    let run = given(&mut slots, 1).await.remove(0);
+    assert_eq!((&run.job, world.runs(&huge).await.len()), (&huge.info.id, 1));
+}
