@@ -65,7 +65,9 @@ pub struct WorkerState {
     pub since: Option<Time>,
     /// How long ago it was heard.
     pub silent: Duration,
-    /// What it was sent and has not reported yet.
+    /// How much it was sent and has not reported yet.
+    pub running: usize,
+    /// What of that may be named.
     pub runs: Vec<RunId>,
 }
 
@@ -423,10 +425,12 @@ impl Remotes {
         true
     }
 
-    /// All workers, by name.
+    /// All workers, by name, as somebody sees them whose token is good for a namespace, or for all:
+    /// not those of other namespaces, and of what the others hold not which runs are not theirs.
     #[must_use]
-    pub fn list(&self) -> Vec<WorkerState> {
+    pub fn list(&self, namespace: Option<&str>) -> Vec<WorkerState> {
         let workers = self.workers.lock();
+        let theirs = |held: &Held| namespace.is_none_or(|own| held.lane.namespace == own);
         let state = |(name, remote): (&String, &Remote)| WorkerState {
             name: name.clone(),
             connected: remote.open.is_some(),
@@ -436,9 +440,15 @@ impl Remotes {
             version: remote.version.clone(),
             since: remote.since,
             silent: remote.heard.elapsed(),
-            runs: remote.held.keys().copied().collect(),
+            running: remote.held.len(),
+            runs: remote
+                .held
+                .iter()
+                .filter(|(_, held)| theirs(held))
+                .map(|(run, _)| *run)
+                .collect(),
         };
-        workers.iter().map(state).collect()
+        workers.iter().filter(|(_, remote)| remote.is_seen_by(namespace)).map(state).collect()
     }
 
     /// Gives up workers that have been silent for too long.
