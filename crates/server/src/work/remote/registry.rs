@@ -204,13 +204,14 @@ impl Remotes {
         if !remote.answers_to(offer.namespace.as_deref()) {
             return Err(NotLetIn::NameTaken(worker.to_owned()));
         }
-        remote.offer = offer.clone();
-        if let Some(orders) = &remote.polls {
-            return Ok(orders.clone());
+        if let Some(orders) = remote.polls.clone() {
+            remote.offer = offer.clone();
+            return Ok(orders);
         }
         if remote.open.is_some() {
             return Err(NotLetIn::NameTaken(worker.to_owned()));
         }
+        remote.offer = offer.clone();
         let orders = self.dispatch.join(worker.into(), offer.clone(), Room::Asked(0));
         let orders: Orders = Arc::new(tokio::sync::Mutex::new(orders));
         remote.instance = Some("polls".to_owned());
