@@ -250,11 +250,8 @@ impl Looping {
                 Effect::Unplan(entry) => self.agenda.unplan(entry),
                 Effect::Assign(assignment) => assignments.push(*assignment),
                 Effect::Stop { run, token, worker } => {
-                    if !self.parts.dispatch.stop(&worker, run, token)
-                        && let Some(remotes) = self.parts.remotes.get()
-                    {
-                        remotes.stop_later(&worker, run, token);
-                    }
+                    // Right after a start it may have to wait for them for a moment.
+                    self.parts.remotes.wait().stop_attempt(&worker, run, token);
                 }
                 Effect::Notice(notice) => {
                     let _ = self.parts.notices.send(Arc::new(News::Run(notice)));
