@@ -1,9 +1,10 @@
 //! Who stands before a run that asks, and what a worker that counts resources has to leave them.
 //!
 //! This is asked for every lane of every turn while all shards wait, so its cost matters: it is
-//! worked out once for a grant, and only when a worker has anything free; and it ends as soon as
-//! what is set aside leaves nothing. So a grant costs about as much as there are lanes that wait
-//! and workers, not their product.
+//! worked out once for a grant, and only when a worker has anything free; and for each worker it
+//! ends as soon as what is set aside leaves nothing. So while there is more work than room, a grant
+//! costs about as much as there are lanes that wait and workers. Only lanes ahead that a worker
+//! with room does not serve are looked at for each such worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
