@@ -37,6 +37,12 @@ impl Demand {
         }
     }
 
+    /// Whether there is enough of everything in an amount.
+    #[must_use]
+    pub fn fits_into(self, amount: Demand) -> bool {
+        self.cpu_milli <= amount.cpu_milli && self.memory_bytes <= amount.memory_bytes
+    }
+
     /// So many times as much.
     #[must_use]
     pub fn times(self, count: usize) -> Demand {

@@ -55,6 +55,13 @@ impl Lane {
         Lane { queue, namespace, work, requires, pinned: pinned.to_owned(), demand }
     }
 
+    /// Whether it differs from another in the demand at most.
+    #[must_use]
+    pub fn is_like(&self, other: &Lane) -> bool {
+        (&self.queue, &self.namespace, &self.work) == (&other.queue, &other.namespace, &other.work)
+            && (&self.requires, &self.pinned) == (&other.requires, &other.pinned)
+    }
+
     /// Whether it is the lane of a job's run.
     #[must_use]
     pub fn is_of(&self, definition: &Definition, run: &Run) -> bool {
@@ -152,6 +159,21 @@ impl Ready {
         self.lanes
             .iter()
             .filter_map(|(lane, waiting)| Some((lane, *waiting.first()?, waiting.len())))
+    }
+
+    /// The first run of a lane.
+    #[must_use]
+    pub fn first(&self, lane: &Lane) -> Option<Turnstile> {
+        self.lanes.get(lane)?.first().copied()
+    }
+
+    /// How many runs of a lane do not come after another one, counting no further than `limit`.
+    #[must_use]
+    pub fn not_after(&self, lane: &Lane, other: Turnstile, limit: usize) -> usize {
+        let waiting = self.lanes.get(lane).into_iter().flatten();
+        let not_after =
+            |place: &&Turnstile| (place.rank, place.scheduled) <= (other.rank, other.scheduled);
+        waiting.take_while(not_after).take(limit).count()
     }
 
     /// How many runs wait.

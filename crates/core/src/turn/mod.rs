@@ -167,6 +167,18 @@ impl<'a> Turn<'a> {
         heads.map(|(lane, first, count)| (lane.clone(), first, count)).collect()
     }
 
+    /// The first run that waits in a lane.
+    #[must_use]
+    pub fn first_of(&self, lane: &Lane) -> Option<Turnstile> {
+        self.memory.ready.first(lane)
+    }
+
+    /// How many runs of a lane do not come after another one, counting no further than `limit`.
+    #[must_use]
+    pub fn not_after(&self, lane: &Lane, other: Turnstile, limit: usize) -> usize {
+        self.memory.ready.not_after(lane, other, limit)
+    }
+
     /// Says whether anybody wants notices from here on.
     pub fn set_notices(&mut self, on: bool) {
         self.memory.notices = on;

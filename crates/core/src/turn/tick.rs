@@ -29,7 +29,8 @@ const COUNT_MAX: u32 = 4_000;
 pub(super) const TRIGGER: &str = "trigger";
 /// Ticks in time that are dealt with in one decision; the rest follows in the next.
 const TICKS_AT_ONCE: usize = 64;
-/// Runs after which a decision deals with no further tick in time.
+/// Runs after which a decision deals with no further tick: one that is meant for all workers makes
+/// many.
 const RUNS_AT_ONCE: usize = 1_024;
 /// The reason of a row whose tick was meant for all workers when there was none.
 pub(super) const NO_WORKER: &str = "no_worker";
@@ -128,7 +129,11 @@ impl Turn<'_> {
         }
         for _ in 1..TICKS_AT_ONCE {
             match schedule.next_after(handled).filter(|next| *next <= self.now) {
-                Some(next) if !schedule.counts_from_finish() && self.runs.len() < RUNS_AT_ONCE => {
+                Some(next)
+                    if !schedule.counts_from_finish()
+                        && next > cutoff
+                        && self.runs.len() < RUNS_AT_ONCE =>
+                {
                     fired |=
                         self.fire(&mut job, next, Cause::Schedule, must_run, &mut to_cancel)?;
                     handled = next;
@@ -166,8 +171,9 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Deals with the ticks in `tick..=cutoff`, which nothing could fire in time. The last of them
-    /// and whether a run was made.
+    /// Deals with the ticks in `tick..=cutoff`, which nothing could fire in time; with the first of
+    /// them if they are too many runs for one decision. The last that was dealt with, and whether a
+    /// run was made.
     fn missed(
         &mut self,
         job: &mut FullJob,
@@ -197,17 +203,20 @@ impl Turn<'_> {
         }
         let ticks = ticks_between(schedule, first, cutoff);
         let last = ticks.last().copied().or(handled).unwrap_or(tick);
-        let fired = match misfire.policy() {
+        match misfire.policy() {
             MisfirePolicy::Skip => {
                 self.skip_ticks(job, &ticks, "misfire", "missed runs are skipped");
-                false
+                Ok((last, false))
             }
             MisfirePolicy::Once => {
-                self.made_up_once(job, &ticks, timely_next, schedule, to_cancel)?
+                let fired = self.made_up_once(job, &ticks, timely_next, schedule, to_cancel)?;
+                Ok((last, fired))
             }
-            MisfirePolicy::All => self.made_up_all(job, &ticks, &misfire, to_cancel)?,
-        };
-        Ok((last, fired))
+            MisfirePolicy::All => {
+                let (handled, fired) = self.made_up_all(job, &ticks, &misfire, to_cancel)?;
+                Ok((handled.unwrap_or(last), fired))
+            }
+        }
     }
 
     /// One run stands for all missed ticks: the next tick's if one is due anyway, else the last
@@ -232,24 +241,27 @@ impl Turn<'_> {
         self.fire(job, *last, Cause::Misfire, false, to_cancel)
     }
 
-    /// Each missed tick gets its run, up to the job's bound; the oldest are dropped beyond it.
+    /// Each missed tick gets its run, up to the job's bound; the oldest are dropped beyond it. The
+    /// last tick that was dealt with: those behind it follow in the next decision.
     fn made_up_all(
         &mut self,
         job: &mut FullJob,
         ticks: &[Time],
         misfire: &Misfire,
         to_cancel: &mut Vec<RunId>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<(Option<Time>, bool), StoreError> {
         let max = if misfire.max == 0 { MISFIRE_MAX } else { misfire.max };
         let over = ticks.len().saturating_sub(max as usize);
         let (dropped, made_up) = ticks.split_at(over);
         let why = format!("more than {max} missed runs; the oldest are dropped");
         self.skip_ticks(job, dropped, "misfire", &why);
+        let at_once = RUNS_AT_ONCE / self.pins(&job.definition).len().max(1);
+        let made_up = &made_up[..made_up.len().min(at_once.max(1))];
         let mut fired = false;
         for tick in made_up {
             fired |= self.fire(job, *tick, Cause::Misfire, true, to_cancel)?;
         }
-        Ok(fired)
+        Ok((made_up.last().copied(), fired))
     }
 
     /// Fires one tick, subject to overlap and `max_runs`. Whether a run was made. Under

@@ -1,7 +1,7 @@
 //! Jobs that run on every worker: one run for each that is there (R49).
 
 use bellwether_core::id::JobId;
-use bellwether_core::record::{Hold, OverlapPolicy as O, RunStatus as S, TickFate};
+use bellwether_core::record::{Hold, MisfirePolicy, OverlapPolicy as O, RunStatus as S, TickFate};
 use bellwether_core::turn::{Ending, Input, Reply};
 
 use crate::world::job::{ANA, run};
@@ -183,4 +183,21 @@ fn two_triggers_at_one_instant_are_two_sets_of_runs() {
         w.succeed(run(id, n));
         w.succeed(run(id, n + 1));
     }
+}
+
+#[test]
+fn r35_what_many_workers_missed_is_made_up_for_in_several_decisions() {
+    let names: Vec<String> = (0..500).map(|n| format!("w{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut w = with_workers(&names);
+    w.slots = 0;
+    w.look_always = false; // There are more lanes than the checks of the world look at.
+    let all = job().every("10s").on_all_workers().misfire(MisfirePolicy::All, None, 0);
+    let id = w.add(all);
+    w.down_until(71);
+    let late = ["10 late", "20 late", "30 late", "40 late", "50 late", "60 late"];
+    assert_eq!(w.ledger_text(id)[..6], late);
+    assert_eq!(w.ledger_text(id)[6..], ["70 fired"], "which they do not stand in the way of");
+    assert_eq!(w.ledger(id)[6].1.run, 3_001, "each made its runs");
+    assert!(w.most_written < 6_000, "{} keys in a turn", w.most_written);
 }

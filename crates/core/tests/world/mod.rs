@@ -25,7 +25,7 @@ use bellwether_core::record::Run;
 use bellwether_core::settings::Settings;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{
-    Effect, Halt, Input, Memory, Offer, Rejection, Reply, Roster, Turn, load,
+    Demand, Effect, Halt, Input, Memory, Offer, Rejection, Reply, Roster, Turn, load,
 };
 use bellwether_core::waist::Shard;
 
@@ -329,5 +329,5 @@ impl World {
 /// Workers that run commands from any queue.
 fn roster(names: &BTreeSet<String>) -> Roster {
     let offer = Offer { commands: true, ..Offer::default() };
-    names.iter().map(|name| (name.as_str().into(), offer.clone())).collect()
+    names.iter().map(|name| (name.as_str().into(), offer.clone(), Demand::MOST)).collect()
 }

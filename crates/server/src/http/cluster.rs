@@ -29,8 +29,9 @@ use crate::work::{Capacity, LocalWorker, Offered, WorkerState};
     ))]
 pub async fn workers(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Page<Worker>>> {
     caller.need(Role::Viewer)?;
-    let built_in = node.worker.iter().map(|worker| built_in(worker));
-    let items = built_in.chain(node.remotes.list().into_iter().map(remote)).collect();
+    let namespace = caller.namespace.as_deref();
+    let built_in = node.worker.iter().map(|worker| built_in(worker, namespace));
+    let items = built_in.chain(node.remotes.list(namespace).into_iter().map(remote)).collect();
     Ok(Json(Page { items, next_cursor: None }))
 }
 
@@ -66,7 +67,7 @@ pub async fn drain(
 /// Runs that are listed of a worker.
 const RUNS_MAX: usize = 100;
 
-fn built_in(worker: &LocalWorker) -> Worker {
+fn built_in(worker: &LocalWorker, namespace: Option<&str>) -> Worker {
     let options = worker.options();
     let running = worker.running();
     Worker {
@@ -75,7 +76,7 @@ fn built_in(worker: &LocalWorker) -> Worker {
         queues: options.queues.iter().cloned().collect(),
         labels: BTreeMap::new(),
         running: running.count() as u64,
-        runs: running.runs().iter().take(RUNS_MAX).map(ToString::to_string).collect(),
+        runs: running.runs_of(namespace).iter().take(RUNS_MAX).map(ToString::to_string).collect(),
         slots: BTreeMap::from([
             ("command".to_owned(), options.command_slots as u64),
             ("http".to_owned(), options.http_slots as u64),
@@ -101,7 +102,7 @@ fn remote(worker: WorkerState) -> Worker {
         state: state.to_owned(),
         queues: worker.offer.queues.into_iter().collect(),
         labels: worker.offer.labels,
-        running: worker.runs.len() as u64,
+        running: worker.running as u64,
         runs: worker.runs.iter().take(RUNS_MAX).map(ToString::to_string).collect(),
         slots: match worker.capacity {
             Some(Capacity::Slots(slots)) => BTreeMap::from([("all".to_owned(), u64::from(slots))]),

@@ -13,6 +13,7 @@ use bellwether_core::waist::{Batch, Shard, StoreError};
 use bellwether_store::Engine;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
+use super::claim::claim;
 use super::handle::{Answer, Failure, Message, ShardHandle, ShardStatus};
 use crate::batches::Batches;
 use crate::clock;
@@ -26,8 +27,6 @@ const AGENDA_ENTRIES_MAX: usize = 32_768;
 const TURN_INPUTS_MAX: usize = 1_024;
 /// Keys after which a turn takes no more inputs. What is left waits for the next turn.
 const TURN_WRITES_MAX: usize = 8_192;
-/// Runs claimed in one turn. A flood of requests does not keep runs from being launched.
-const TURN_CLAIMS_MAX: usize = 4_096;
 /// The longest a shard sleeps. It wakes for work; this only bounds the effect of a clock that was set.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// How often old history is looked for.
@@ -251,11 +250,8 @@ impl Looping {
                 Effect::Unplan(entry) => self.agenda.unplan(entry),
                 Effect::Assign(assignment) => assignments.push(*assignment),
                 Effect::Stop { run, token, worker } => {
-                    if !self.parts.dispatch.stop(&worker, run, token)
-                        && let Some(remotes) = self.parts.remotes.get()
-                    {
-                        remotes.stop_later(&worker, run, token);
-                    }
+                    // Right after a start it may have to wait for them for a moment.
+                    self.parts.remotes.wait().stop_attempt(&worker, run, token);
                 }
                 Effect::Notice(notice) => {
                     let _ = self.parts.notices.send(Arc::new(News::Run(notice)));
@@ -293,36 +289,4 @@ fn decided(outcome: Result<Reply, Halt>) -> Result<Option<Reply>, StoreError> {
         Err(Halt::Rejected(_)) => Ok(None),
         Err(Halt::Store(error)) => Err(error),
     }
-}
-
-/// Claims waiting runs for workers with free slots. What is claimed is committed with the turn.
-/// Whether the turn was full before all was claimed that could be.
-fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<bool, StoreError> {
-    let mut budget = TURN_CLAIMS_MAX;
-    let mut heads = turn.heads();
-    heads.sort_by_key(|(_, first, _)| (first.rank, first.scheduled));
-    for (lane, first, count) in heads {
-        let mut left = count;
-        let mut left_to_others = 0;
-        while left > 0 && budget > 0 {
-            let want = left.min(budget);
-            let Some(reserved) = dispatch.reserve(shard, &lane, first, want) else {
-                break;
-            };
-            // Each worker may pass runs on once; then whoever is there takes them.
-            let others = reserved.others > left_to_others;
-            let claims = turn.claim(&lane, &reserved.worker, reserved.slots, others)?;
-            budget -= claims.claimed;
-            left = left.saturating_sub(claims.claimed);
-            if claims.claimed < reserved.slots {
-                dispatch.put_back(&reserved.worker, &lane, reserved.slots - claims.claimed);
-                if claims.left_to_others == 0 {
-                    break;
-                }
-                left_to_others += 1;
-            }
-        }
-    }
-    dispatch.declare(shard, turn.heads());
-    Ok(budget == 0)
 }

@@ -13,6 +13,7 @@
 //!
 //! [`ShardHandle`] is all that others see; its channel stays inside.
 
+mod claim;
 mod handle;
 mod looping;
 mod recover;

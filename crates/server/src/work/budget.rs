@@ -48,10 +48,13 @@ impl Budget {
         cpu.min(fits(self.offered.memory_bytes, used.memory_bytes, demand.memory_bytes))
     }
 
-    /// Whether an attempt of a demand fits when nothing else is there.
+    /// How much one attempt may ask for when nothing else is there.
     #[must_use]
-    pub fn could_take(&self, demand: Demand) -> bool {
-        Budget::new(self.offered, Demand::NONE).free(demand, Demand::NONE) > 0
+    pub fn most(&self) -> Demand {
+        Demand {
+            cpu_milli: self.offered.cpu_milli.unwrap_or(Demand::MOST.cpu_milli),
+            memory_bytes: self.offered.memory_bytes.unwrap_or(Demand::MOST.memory_bytes),
+        }
     }
 
     /// Takes so many attempts, which must fit.
@@ -100,11 +103,14 @@ mod tests {
         assert_eq!(budget.free(demand(500, 0), Demand::NONE), 8);
         assert_eq!(budget.free(demand(500, 300), Demand::NONE), 3);
         assert_eq!(budget.free(demand(500, 300), demand(3_500, 0)), 1);
-        assert!(!budget.could_take(demand(4_001, 0)) && !budget.could_take(demand(0, 1_001)));
+        assert!(
+            !demand(4_001, 0).fits_into(budget.most())
+                && !demand(0, 1_001).fits_into(budget.most())
+        );
         budget.take(demand(4_000, 0), 1);
         assert_eq!(budget.free(demand(1, 0), Demand::NONE), 0);
         assert!(budget.free(demand(0, 0), Demand::NONE) > 1_000_000, "what takes nothing fits");
-        assert!(budget.could_take(demand(4_000, 1_000)), "once it is free");
+        assert!(demand(4_000, 1_000).fits_into(budget.most()), "once it is free");
     }
 
     #[test]
@@ -112,6 +118,7 @@ mod tests {
         let offered = Offered { cpu_milli: None, memory_bytes: Some(100) };
         let budget = Budget::new(offered, Demand::NONE);
         assert_eq!(budget.free(demand(9_000_000, 50), Demand::NONE), 2);
+        assert!(demand(9_000_000, 100).fits_into(budget.most()));
         assert_eq!(offered.to_string(), "100 of memory");
     }
 

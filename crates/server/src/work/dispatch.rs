@@ -89,8 +89,8 @@ impl Dispatch {
     fn note_workers(&self, state: &Table) {
         let stays = |seat: &&Seat| !seat.closed && !matches!(seat.room, Room::Asked(_));
         let seats = state.workers.iter().filter(stays);
-        let roster = seats.map(|seat| (seat.name.clone(), seat.offer.clone())).collect();
-        *self.roster.lock() = Arc::new(roster);
+        let of = |seat: &Seat| (seat.name.clone(), seat.offer.clone(), seat.room.most());
+        *self.roster.lock() = Arc::new(seats.map(of).collect());
     }
 
     /// Sets how much more a worker can take.

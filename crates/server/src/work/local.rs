@@ -158,6 +158,7 @@ impl LocalWorker {
                 _ => {
                     // Known before it is started, so that a stop right behind it finds it.
                     let running = RunningAttempt {
+                        namespace: lane.namespace.clone(),
                         attempt: assignment.attempt,
                         token: assignment.token,
                         control: Control::new(),

@@ -6,6 +6,7 @@
 //!
 //! [`LocalWorker`] is the worker inside the server process; [`Remotes`] are those that dial in.
 
+mod ahead;
 mod budget;
 mod dispatch;
 mod handlers;

@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 /// An attempt that is under way.
 #[derive(Clone)]
 pub struct RunningAttempt {
+    /// The namespace of its job.
+    pub namespace: String,
     /// Its number.
     pub attempt: u32,
     /// Its fencing token.
@@ -60,10 +62,12 @@ impl Running {
         }
     }
 
-    /// Which they are.
+    /// Which they are: those of a namespace, or all.
     #[must_use]
-    pub fn runs(&self) -> Vec<RunId> {
-        self.attempts.lock().keys().copied().collect()
+    pub fn runs_of(&self, namespace: Option<&str>) -> Vec<RunId> {
+        let attempts = self.attempts.lock();
+        let theirs = |attempt: &RunningAttempt| namespace.is_none_or(|n| attempt.namespace == n);
+        attempts.iter().filter(|(_, attempt)| theirs(attempt)).map(|(run, _)| *run).collect()
     }
 
     /// How many there are.

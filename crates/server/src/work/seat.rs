@@ -74,12 +74,12 @@ impl Room {
         }
     }
 
-    /// Whether it had room for a run of a lane if nothing else were there.
+    /// How much one run may ask for if nothing else is there.
     #[must_use]
-    pub fn could_take(&self, lane: &Lane) -> bool {
+    pub fn most(&self) -> Demand {
         match self {
-            Room::Resources(budget) => budget.could_take(lane.demand),
-            _ => true,
+            Room::Resources(budget) => budget.most(),
+            _ => Demand::MOST,
         }
     }
 }
@@ -108,7 +108,7 @@ impl Seat {
     /// Whether it takes runs of a lane, when it is open and has room.
     #[must_use]
     pub fn could_take(&self, lane: &Lane) -> bool {
-        self.serves(lane) && self.room.could_take(lane)
+        self.serves(lane) && lane.demand.fits_into(self.room.most())
     }
 
     /// Whether it takes runs of a lane now, if it has room.

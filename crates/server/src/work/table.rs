@@ -18,6 +18,7 @@ use std::time::Instant;
 use bellwether_core::turn::{Demand, Lane, Turnstile};
 use bellwether_core::waist::Shard;
 
+use super::ahead::{Ahead, is_before};
 use super::dispatch::Reserved;
 use super::queues::QueueUse;
 use super::seat::{Room, Seat};
@@ -47,6 +48,9 @@ pub struct Table {
     pub closed: bool,
     /// Whether somebody has stopped waiting since shards were last woken for that.
     eased: bool,
+    /// How often a lane that waits was looked at for what it is to be left.
+    #[cfg(test)]
+    pub looked: usize,
 }
 
 impl Table {
@@ -58,41 +62,70 @@ impl Table {
         first: Turnstile,
         want: usize,
     ) -> Option<Reserved> {
-        let better = self.ahead(shard, lane, first);
-        let others = other_namespaces(&self.hungry, lane);
         if !self.queues.contains_key(&lane.queue) {
             self.queues.insert(lane.queue.clone(), QueueUse::default());
         }
+        let (at, granted) = self.find_room(shard, lane, first, want)?;
+        self.queues.get_mut(&lane.queue)?.take(&lane.namespace, granted);
+        self.workers[at].room.take(lane, granted);
+        let worker = self.workers[at].name.clone();
+        if matches!(self.workers[at].room, Room::Shared(_) | Room::Resources(_)) {
+            let lanes = self.on_the_way.entry(worker.clone()).or_default();
+            *lanes.entry(lane.clone()).or_default() += granted;
+        }
         // Whoever was asked last comes last, so that work spreads over the workers.
-        for at in 0..self.workers.len() {
-            if !self.workers[at].takes(lane) {
+        self.workers[at..].rotate_left(1);
+        let others = self.others_with_room(&worker, lane);
+        Some(Reserved { worker, slots: granted, others })
+    }
+
+    /// The first worker that has room for runs of a lane, by its place, and for how many.
+    fn find_room(
+        &mut self,
+        shard: Shard,
+        lane: &Lane,
+        first: Turnstile,
+        want: usize,
+    ) -> Option<(usize, usize)> {
+        let better = self.ahead(shard, lane, first);
+        let now = Instant::now();
+        // Worked out once, and only if anybody has room.
+        let (mut ahead, mut others) = (None, None);
+        let mut found = None;
+        for (at, seat) in self.workers.iter_mut().enumerate() {
+            if !seat.takes(lane) {
                 continue;
             }
-            let free = match &mut self.workers[at].room {
+            let free = match &mut seat.room {
+                Room::Resources(budget) if budget.free(lane.demand, Demand::NONE) == 0 => continue,
                 Room::Resources(budget) => {
                     let budget = *budget;
-                    budget.free(lane.demand, self.aside(at, shard, lane, first))
+                    let ahead =
+                        ahead.get_or_insert_with(|| Ahead::new(&self.hungry, shard, lane, first));
+                    ahead.leave(seat, budget, lane.demand, &mut self.queues, now)
                 }
                 room => room.free(lane).saturating_sub(better),
             };
+            if free == 0 {
+                continue;
+            }
             // What only one namespace can use need not be shared.
-            let others = if self.workers[at].offer.namespace.is_some() { 0 } else { others };
+            let others = match seat.offer.namespace {
+                Some(_) => 0,
+                None => *others.get_or_insert_with(|| other_namespaces(&self.hungry, lane)),
+            };
             let queue = self.queues.get_mut(&lane.queue)?;
-            let granted = queue.allowed(&lane.namespace, want, free, others, Instant::now());
+            let granted = queue.allowed(&lane.namespace, want, free, others, now);
             if granted > 0 {
-                queue.take(&lane.namespace, granted);
-                self.workers[at].room.take(lane, granted);
-                let worker = self.workers[at].name.clone();
-                if matches!(self.workers[at].room, Room::Shared(_) | Room::Resources(_)) {
-                    let lanes = self.on_the_way.entry(worker.clone()).or_default();
-                    *lanes.entry(lane.clone()).or_default() += granted;
-                }
-                self.workers[at..].rotate_left(1);
-                let others = self.others_with_room(&worker, lane);
-                return Some(Reserved { worker, slots: granted, others });
+                found = Some((at, granted));
+                break;
             }
         }
-        None
+        #[cfg(test)]
+        {
+            self.looked += ahead.map_or(0, |ahead| ahead.looked);
+        }
+        found
     }
 
     /// Gives a worker its seat, in place of any that had its name.
@@ -132,30 +165,6 @@ impl Table {
             .filter(|(other, (head, _))| **other != shard && is_before(head, &first))
             .map(|(_, (_, count))| count)
             .sum()
-    }
-
-    /// What a worker that counts resources has to leave to others than a lane in a shard.
-    fn aside(&mut self, at: usize, shard: Shard, lane: &Lane, first: Turnstile) -> Demand {
-        let Table { workers, hungry, queues, .. } = self;
-        let seat = &mut workers[at];
-        let mut aside = Demand::NONE;
-        for (other, shards) in &*hungry {
-            let is_ahead = |(of, (head, _)): &(&Shard, &Waiting)| {
-                is_before(head, &first) && (**of != shard || other != lane)
-            };
-            let ahead = shards.iter().filter(is_ahead).count();
-            if ahead == 0 || !seat.takes(other) {
-                continue;
-            }
-            let free = seat.room.free(other).max(1);
-            let others = other_namespaces(hungry, other);
-            let may = match queues.get_mut(&other.queue) {
-                Some(queue) => queue.allowed(&other.namespace, ahead, free, others, Instant::now()),
-                None => ahead,
-            };
-            aside = aside.and(other.demand.times(may));
-        }
-        aside
     }
 
     /// How many other workers could take a run of a lane now.
@@ -295,10 +304,6 @@ fn nobody(lane: &Lane) -> String {
     text
 }
 
-fn is_before(head: &Turnstile, other: &Turnstile) -> bool {
-    (head.rank, head.scheduled) < (other.rank, other.scheduled)
-}
-
 /// How many other namespaces wait for what a lane wants.
 fn other_namespaces(hungry: &Hungry, lane: &Lane) -> usize {
     let waiting: BTreeSet<&str> = hungry
@@ -308,4 +313,77 @@ fn other_namespaces(hungry: &Hungry, lane: &Lane) -> usize {
         .map(|other| other.namespace.as_str())
         .collect();
     waiting.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use bellwether_core::id::{JobId, RunId};
+    use bellwether_core::time::Time;
+    use bellwether_core::turn::{Offer, Work};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::work::budget::{Budget, Offered};
+
+    /// A run of its own demand, which differs from all others.
+    fn lane(n: usize) -> Lane {
+        Lane {
+            queue: "default".to_owned(),
+            namespace: format!("team-{}", n % 3),
+            work: Work::Command,
+            requires: BTreeMap::new(),
+            pinned: String::new(),
+            demand: Demand { cpu_milli: 1_000 + n as u64, memory_bytes: 0 },
+        }
+    }
+
+    fn place(n: usize) -> Turnstile {
+        let run = RunId { job: JobId(n as u64), n: 1 };
+        Turnstile { rank: 0, scheduled: Time(n as i64), run }
+    }
+
+    /// Workers with so much of a processor each.
+    fn table(workers: usize, cpu_milli: u64) -> Table {
+        let mut table = Table::default();
+        for n in 0..workers {
+            let offered = Offered { cpu_milli: Some(cpu_milli), memory_bytes: None };
+            let room = Room::Resources(Budget::new(offered, Demand::NONE));
+            let offer = Offer { commands: true, ..Offer::default() };
+            let (orders, _) = mpsc::unbounded_channel();
+            let name = format!("w{n}").into();
+            table.sit(Seat { name, offer, room, closed: false, orders });
+        }
+        table
+    }
+
+    /// What a turn does: all lanes ask in their order. How many were granted.
+    fn turn(table: &mut Table, shard: Shard, lanes: usize) -> usize {
+        let mut all = 0;
+        for n in 0..lanes {
+            let granted = table.grant(shard, &lane(n), place(n), 1).map_or(0, |r| r.slots);
+            table.note(shard, &lane(n), place(n), 1, granted);
+            all += granted;
+        }
+        all
+    }
+
+    #[test]
+    fn a_turn_of_many_demands_costs_no_more_than_their_square() {
+        const LANES: usize = 200;
+        const WORKERS: usize = 20;
+        let mut table = table(WORKERS, 4_000);
+        let granted = turn(&mut table, 0, LANES);
+        assert_eq!(granted, 3 * WORKERS, "those that come first");
+        // Nobody has room for any: nobody looks at who is ahead.
+        table.looked = 0;
+        assert_eq!((turn(&mut table, 0, LANES), table.looked), (0, 0));
+        // All have room for any, and have to leave it to one that needs more and came before.
+        for seat in &mut table.workers {
+            seat.room.put(&lane(0), 2);
+        }
+        let large = Lane { demand: Demand { cpu_milli: 4_000, memory_bytes: 0 }, ..lane(0) };
+        table.note(1, &large, Turnstile { rank: -1, ..place(0) }, WORKERS, 0);
+        assert_eq!(turn(&mut table, 0, LANES), 0);
+        assert!(table.looked > 0 && table.looked <= LANES * 2 * (LANES + WORKERS));
+    }
 }

@@ -121,3 +121,36 @@ async fn r42_a_worker_of_one_namespace_that_polls_gets_and_ends_its_runs_alone()
     let (_, answer) = world.send_as(Some(&other), "POST", "/v1/queues/q/complete", body).await;
     assert_eq!(answer["results"][0]["accepted"], true, "{answer}");
 }
+
+#[tokio::test]
+async fn r42_a_token_of_one_namespace_sees_no_workers_and_runs_of_others() {
+    let world = patient().await;
+    let (team, other) = (token_of(&world, "team").await, token_of(&world, "other").await);
+    let mut shared = Puppet::new(&world, "shared", 10).await;
+    let mut runs = Vec::new();
+    for namespace in ["team", "other"] {
+        add(&world, namespace, json!({"command": "true"})).await;
+        runs.push(shared.given().await.remove(0).run);
+    }
+    let bound = wire::Hello { instance: "b".into(), ..hello("bound", 1) };
+    let _bound = Puppet::dial_as(&world, bound, Some(&other)).await.unwrap();
+    let seen = async |token: Option<&str>| {
+        let (status, workers) = world.send_as(token, "GET", "/v1/workers", "").await;
+        assert_eq!(status, 200);
+        let seen = |worker: &Value| (worker["name"].clone(), worker["runs"].clone());
+        workers["items"].as_array().unwrap().iter().map(seen).collect::<Vec<_>>()
+    };
+    let row = |name: &str, runs: &[String]| (json!(name), json!(runs));
+    assert_eq!(seen(Some(&team)).await, [row("shared", &runs[..1])]);
+    assert_eq!(seen(Some(&other)).await, [row("bound", &[]), row("shared", &runs[1..])]);
+    assert_eq!(seen(None).await.len(), 2);
+    // Of a worker that is known from what it holds alone, nobody else is told.
+    let world = world.restart().await;
+    let names = async |token: &str| {
+        let (_, workers) = world.send_as(Some(token), "GET", "/v1/workers", "").await;
+        let away = |worker: &&Value| worker["state"] == "away";
+        workers["items"].as_array().unwrap().iter().filter(away).count()
+    };
+    let third = token_of(&world, "third").await;
+    assert_eq!((names(&team).await, names(&third).await), (1, 0));
+}

@@ -259,3 +259,51 @@ async fn a_job_for_all_workers_of_which_there_is_none_is_skipped_and_says_so() {
     let (_, job) = world.send("GET", &format!("/v1/jobs/{}", job.info.id), "").await;
     assert_eq!((&job["status"], &job["target_workers"]), (&json!("canceled"), &json!("all")));
 }
+
+#[tokio::test]
+async fn r49_a_job_for_all_workers_leaves_out_those_that_are_too_small_for_it() {
+    let world = patient().await;
+    let mut large = Puppet::dial(&world, offering("large", 4_000, 0)).await.unwrap();
+    let _small = Puppet::dial(&world, offering("small", 1_000, 0)).await.unwrap();
+    let mut slots = Puppet::new(&world, "slots", 1).await;
+    let resources = json!({"cpu": 2});
+    let job = add(&world, json!({"target_workers": "all", "resources": resources})).await;
+    for worker in [&mut large, &mut slots] {
+        let run = given(worker, 1).await.remove(0);
+        assert_eq!(run.job, job.info.id);
+        worker.finish(&run).await;
+    }
+    let runs = world.runs(&job).await;
+    assert_eq!(runs.len(), 2, "none waits for the small one");
+    let huge = add(&world, json!({"target_workers": "all", "resources": {"cpu": 64}})).await;
+    let run = given(&mut slots, 1).await.remove(0);
+    assert_eq!((&run.job, world.runs(&huge).await.len()), (&huge.info.id, 1));
+}
+
+#[tokio::test]
+async fn runs_that_differ_only_in_what_they_declare_go_by_priority() {
+    let world = World::with(|config| {
+        config.worker = false;
+        config.shards = Some(1);
+    })
+    .await;
+    let with = async |priority: i32, cpu: u32| {
+        add(&world, json!({"priority": priority, "resources": {"cpu": cpu}})).await.info.id
+    };
+    let first = with(10, 1).await;
+    let third = [with(0, 1).await, with(0, 1).await];
+    let second = with(5, 2).await;
+    world
+        .until("all wait", async || {
+            let (_, queues) = world.send("GET", "/v1/queues", "").await;
+            queues["items"][0]["waiting"] == 4
+        })
+        .await;
+    let mut worker = Puppet::new(&world, "w", 2).await;
+    let mut runs = given(&mut worker, 2).await;
+    runs.sort_by_key(|run| run.job != first);
+    assert_eq!([&runs[0].job, &runs[1].job], [&first, &second]);
+    worker.finish(&runs[0]).await;
+    let next = given(&mut worker, 1).await.remove(0);
+    assert!(third.contains(&next.job));
+}

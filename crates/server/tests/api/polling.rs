@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bellwether_api::RunStatus;
+use bellwether_protocol::v1 as wire;
 use serde_json::json;
 
-use crate::puppet::{patient, post, world};
+use crate::puppet::{Puppet, hello, patient, post, world};
 use crate::world::{World, config};
 
 #[tokio::test]
@@ -249,4 +250,18 @@ async fn there_is_an_end_to_what_a_worker_that_polls_prints() {
     let path = format!("/v1/runs/{}/output", run["run_id"].as_str().unwrap());
     let (_, output) = world.send("GET", &path, "").await;
     assert_eq!(output.as_str().unwrap().len(), 1024 * 1024);
+}
+
+#[tokio::test]
+async fn a_poll_under_the_name_of_a_worker_with_a_stream_is_refused_and_changes_nothing() {
+    let world = patient().await;
+    let labels = [("gpu".to_owned(), "yes".to_owned())].into();
+    let streams = wire::Hello { labels, queues: vec!["own".to_owned()], ..hello("w", 1) };
+    let _worker = Puppet::dial(&world, streams).await.unwrap();
+    let ask = json!({"worker": "w", "job_types": ["x"], "wait": "0s"}).to_string();
+    let (status, _) = world.send("POST", "/v1/queues/q/lease", ask).await;
+    assert_eq!(status, 409);
+    let (_, workers) = world.send("GET", "/v1/workers", "").await;
+    let worker = &workers["items"][0];
+    assert_eq!((&worker["queues"], &worker["labels"]), (&json!(["own"]), &json!({"gpu": "yes"})));
 }

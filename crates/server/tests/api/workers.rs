@@ -231,3 +231,22 @@ async fn r59_a_retry_goes_to_a_worker_that_did_not_just_fail_it() {
     second.finish(&last).await;
     assert_eq!(world.first_run(&job).await.status, RunStatus::Succeeded);
 }
+
+#[tokio::test]
+async fn a_worker_that_dials_again_is_told_again_what_it_is_to_stop() {
+    let world = patient().await;
+    let mut worker = Puppet::new(&world, "w", 1).await;
+    let job = add(&world, json!({})).await;
+    let run = worker.given().await.remove(0);
+    let (status, _) = world.send("POST", &format!("/v1/runs/{}/cancel", run.run), "").await;
+    assert_eq!(status, 202);
+    // The order is on its way when the connection breaks, and the worker never sees it.
+    while !matches!(worker.told().await, Told::Stops(_)) {}
+    let back = wire::Hello { held: vec![held(&run)], ..hello("w", 1) };
+    let mut worker = Puppet::dial(&world, back).await.unwrap();
+    let Told::Stops(stops) = worker.told().await else { panic!("it is told to stop it") };
+    assert_eq!((&stops.stops[0].run, stops.stops[0].token), (&run.run, run.token));
+    let canceled = wire::Finished { ending: wire::Ending::Canceled.into(), ..succeeded("") };
+    worker.report(&run, wire::report::What::Finished(canceled)).await;
+    assert_eq!(world.first_run(&job).await.status, RunStatus::Canceled);
+}

@@ -80,6 +80,15 @@ impl Remote {
         })
     }
 
+    /// Whether whoever has a token for this namespace, or for all, may know of it: it is not bound to
+    /// another. Of one that is known from the store alone, that goes by what it holds.
+    pub(super) fn is_seen_by(&self, namespace: Option<&str>) -> bool {
+        namespace.is_none_or(|own| match self.instance {
+            Some(_) => self.offer.namespace.as_ref().is_none_or(|bound| bound == own),
+            None => self.held.values().any(|held| held.lane.namespace == own),
+        })
+    }
+
     /// Whether it was sent this attempt and has not reported its end.
     pub(super) fn holds(&self, run: RunId, token: u64) -> bool {
         self.held.get(&run).is_some_and(|held| held.token == token)

@@ -65,7 +65,9 @@ pub struct WorkerState {
     pub since: Option<Time>,
     /// How long ago it was heard.
     pub silent: Duration,
-    /// What it was sent and has not reported yet.
+    /// How much it was sent and has not reported yet.
+    pub running: usize,
+    /// What of that may be named.
     pub runs: Vec<RunId>,
 }
 
@@ -167,9 +169,12 @@ impl Remotes {
         Ok(Session {
             remotes: self.clone(),
             name: hello.name,
+            namespace: namespace.map(ToOwned::to_owned),
             number: remote.session,
             ended,
             orders,
+            sending: Vec::new(),
+            behind: None,
             stops,
             void,
         })
@@ -202,13 +207,14 @@ impl Remotes {
         if !remote.answers_to(offer.namespace.as_deref()) {
             return Err(NotLetIn::NameTaken(worker.to_owned()));
         }
-        remote.offer = offer.clone();
-        if let Some(orders) = &remote.polls {
-            return Ok(orders.clone());
+        if let Some(orders) = remote.polls.clone() {
+            remote.offer = offer.clone();
+            return Ok(orders);
         }
         if remote.open.is_some() {
             return Err(NotLetIn::NameTaken(worker.to_owned()));
         }
+        remote.offer = offer.clone();
         let orders = self.dispatch.join(worker.into(), offer.clone(), Room::Asked(0));
         let orders: Orders = Arc::new(tokio::sync::Mutex::new(orders));
         remote.instance = Some("polls".to_owned());
@@ -264,13 +270,19 @@ impl Remotes {
     }
 
     /// Leaves out what a worker of one namespace says about runs that it does not have: they may be
-    /// another namespace's. Of other workers, the shards judge what they say by its token.
-    pub(super) fn its_own(&self, worker: &str, mut reports: Vec<Report>) -> Vec<Report> {
-        let workers = self.workers.lock();
-        let remote = workers.get(worker).filter(|remote| remote.offer.namespace.is_some());
-        if let Some(remote) = remote {
-            let has = |report: &Report| remote.holds(report.run, report.token);
-            reports.retain(has);
+    /// another namespace's. One that nobody knows any more has none. Of workers that are good for
+    /// all namespaces, the shards judge what they say by its token.
+    pub(super) fn its_own(
+        &self,
+        worker: &str,
+        namespace: Option<&str>,
+        mut reports: Vec<Report>,
+    ) -> Vec<Report> {
+        if namespace.is_some() {
+            let workers = self.workers.lock();
+            let remote = workers.get(worker);
+            let has = |remote: &Remote, report: &Report| remote.holds(report.run, report.token);
+            reports.retain(|report| remote.is_some_and(|remote| has(remote, report)));
         }
         reports
     }
@@ -397,16 +409,36 @@ impl Remotes {
         }
     }
 
-    /// Notes that an attempt is to be stopped as soon as its worker is back.
-    pub fn stop_later(&self, worker: &str, run: RunId, token: u64) {
+    /// Stops an attempt of a worker. Also one that is told is remembered: its stream may be about to
+    /// break with the order in it, and then the worker is told again when it is back.
+    pub fn stop_attempt(&self, worker: &str, run: RunId, token: u64) {
+        let told = self.dispatch.stop(worker, run, token);
+        self.note_stop(worker, run, token, |_| told);
+    }
+
+    /// Notes an order to stop that has come to a session, which has yet to tell the worker, or to
+    /// one that is over.
+    pub(super) fn stop_by(&self, session: u64, worker: &str, run: RunId, token: u64) {
+        self.note_stop(worker, run, token, |newest| newest == session);
+    }
+
+    /// Notes that a worker that polls is to stop an attempt.
+    pub(super) fn stop_later(&self, worker: &str, run: RunId, token: u64) {
+        self.note_stop(worker, run, token, |_| true);
+    }
+
+    /// Notes that an attempt is to be stopped, and sees to it that its worker is told, unless its
+    /// newest session knows.
+    fn note_stop(&self, worker: &str, run: RunId, token: u64, knows: impl Fn(u64) -> bool) {
         let mut workers = self.workers.lock();
         let Some(remote) = workers.get_mut(worker) else { return };
-        let is_back = remote.open.is_some() && remote.polls.is_none();
+        let listens = remote.open.is_some() && remote.polls.is_none();
+        let is_new = listens && !knows(remote.session);
         let held = remote.held.get_mut(&run).filter(|held| held.token == token);
         if let Some(held) = held {
             held.stop = true;
             // It may have come back just before this was noted.
-            if is_back {
+            if is_new {
                 self.dispatch.stop(worker, run, token);
             }
         }
@@ -423,10 +455,12 @@ impl Remotes {
         true
     }
 
-    /// All workers, by name.
+    /// All workers, by name, as somebody sees them whose token is good for a namespace, or for all:
+    /// not those of other namespaces, and of what the others hold not which runs are not theirs.
     #[must_use]
-    pub fn list(&self) -> Vec<WorkerState> {
+    pub fn list(&self, namespace: Option<&str>) -> Vec<WorkerState> {
         let workers = self.workers.lock();
+        let theirs = |held: &Held| namespace.is_none_or(|own| held.lane.namespace == own);
         let state = |(name, remote): (&String, &Remote)| WorkerState {
             name: name.clone(),
             connected: remote.open.is_some(),
@@ -436,9 +470,15 @@ impl Remotes {
             version: remote.version.clone(),
             since: remote.since,
             silent: remote.heard.elapsed(),
-            runs: remote.held.keys().copied().collect(),
+            running: remote.held.len(),
+            runs: remote
+                .held
+                .iter()
+                .filter(|(_, held)| theirs(held))
+                .map(|(run, _)| *run)
+                .collect(),
         };
-        workers.iter().map(state).collect()
+        workers.iter().filter(|(_, remote)| remote.is_seen_by(namespace)).map(state).collect()
     }
 
     /// Gives up workers that have been silent for too long.

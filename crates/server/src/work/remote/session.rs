@@ -25,10 +25,17 @@ const BATCH: usize = 1_000;
 pub struct Session {
     pub(super) remotes: Arc<Remotes>,
     pub(super) name: String,
+    /// The one namespace that it gets runs of; `None` for all.
+    pub(super) namespace: Option<String>,
     pub(super) number: u64,
     /// Cancelled when the worker has dialled in again, or has been given up.
     pub(super) ended: CancellationToken,
     pub(super) orders: mpsc::UnboundedReceiver<Order>,
+    /// What was taken from the orders and is about to be sent. The worker may not be reading, and
+    /// the conversation may end while it does not.
+    pub(super) sending: Vec<Assignment>,
+    /// The order that was taken behind it.
+    pub(super) behind: Option<Order>,
     /// What it holds and is to stop.
     pub(super) stops: Vec<(RunId, u64)>,
     /// What it believes to hold and does not.
@@ -51,16 +58,29 @@ impl Session {
             )),
             status = self.talk(&mut said, &out) => status,
         };
+        // First, since a worker that does not read does not take the last word either.
+        self.wind_up();
         if let Some(status) = last {
             let _ = out.send(Err(status)).await;
         }
+    }
+
+    /// Gives back what was not sent, and keeps what is to be stopped.
+    fn wind_up(&mut self) {
         self.orders.close();
-        while let Ok(order) = self.orders.try_recv() {
-            if let Order::Run(assignments) = order {
-                self.remotes.hand_back(&assignments);
+        self.remotes.hand_back(&std::mem::take(&mut self.sending));
+        while let Some(order) = self.behind.take().or_else(|| self.orders.try_recv().ok()) {
+            match order {
+                Order::Run(assignments) => self.remotes.hand_back(&assignments),
+                Order::Stop(run, token) => self.note_stop(run, token),
+                Order::Drain | Order::Flush(_) => {}
             }
         }
         self.remotes.gone(&self.name, self.number);
+    }
+
+    fn note_stop(&self, run: RunId, token: u64) {
+        self.remotes.stop_by(self.number, &self.name, run, token);
     }
 
     async fn talk(
@@ -124,7 +144,7 @@ impl Session {
     fn store(&self, reports: wire::Reports, out: Out) {
         let number = reports.number;
         let reports: Vec<Report> = reports.reports.into_iter().filter_map(report_of).collect();
-        let reports = self.remotes.its_own(&self.name, reports);
+        let reports = self.remotes.its_own(&self.name, self.namespace.as_deref(), reports);
         self.remotes.take_up(&self.name, &reports);
         let mut by_shard: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
         for report in reports {
@@ -145,25 +165,30 @@ impl Session {
         });
     }
 
-    /// What the worker is told, with all that waits behind it.
+    /// What the worker is told, with all that waits behind it. May be cancelled: whatever has been
+    /// taken from the orders and not been passed on is where [`Session::wind_up`] finds it.
     async fn pass_on(&mut self, order: Order, out: &Out) -> Option<()> {
-        let mut next = Some(order);
-        while let Some(order) = next.take() {
+        self.behind = Some(order);
+        while let Some(order) = self.behind.take() {
             match order {
-                Order::Run(mut assignments) => {
-                    while assignments.len() < BATCH {
+                Order::Run(assignments) => {
+                    self.sending = assignments;
+                    while self.sending.len() < BATCH {
                         match self.orders.try_recv() {
-                            Ok(Order::Run(more)) => assignments.extend(more),
+                            Ok(Order::Run(more)) => self.sending.extend(more),
                             Ok(other) => {
-                                next = Some(other);
+                                self.behind = Some(other);
                                 break;
                             }
                             Err(_) => break,
                         }
                     }
-                    self.send(&assignments, out).await?;
+                    self.send(out).await?;
                 }
-                Order::Stop(run, token) => tell(out, stops_of(&[(run, token)])).await?,
+                Order::Stop(run, token) => {
+                    self.note_stop(run, token);
+                    tell(out, stops_of(&[(run, token)])).await?;
+                }
                 Order::Drain => tell(out, Told::Drain(wire::Drain {})).await?,
                 Order::Flush(answer) => {
                     let _ = answer.send(());
@@ -174,11 +199,9 @@ impl Session {
     }
 
     /// Once it is on its way it counts as held: whether it arrived, nobody knows.
-    async fn send(&self, assignments: &[Assignment], out: &Out) -> Option<()> {
-        let Ok(permit) = out.reserve().await else {
-            self.remotes.hand_back(assignments);
-            return None;
-        };
+    async fn send(&mut self, out: &Out) -> Option<()> {
+        let permit = out.reserve().await.ok()?;
+        let assignments = std::mem::take(&mut self.sending);
         let held = assignments.iter().map(|a| (a.run, a.token, a.lane()));
         self.remotes.sent(&self.name, held);
         let assignments = assignments.iter().map(assignment_of).collect();
@@ -202,4 +225,118 @@ fn message(told: Told) -> wire::ToWorker {
 
 async fn tell(out: &Out, told: Told) -> Option<()> {
     out.send(Ok(message(told))).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use bellwether_core::id::JobId;
+    use bellwether_core::record::Definition;
+    use bellwether_core::time::Time;
+    use bellwether_core::turn::{Lane, Reported, Turnstile};
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::work::Dispatch;
+    use crate::work::remote::LeaseSettings;
+
+    fn run(n: u32) -> RunId {
+        RunId { job: JobId(1), n }
+    }
+
+    fn lane() -> Lane {
+        Lane::of(&Definition::default(), "")
+    }
+
+    fn assignment(n: u32) -> Assignment {
+        Assignment {
+            run: run(n),
+            attempt: 1,
+            token: u64::from(n),
+            worker: "w".to_owned(),
+            scheduled: Time(1),
+            due: Time(1),
+            pinned: String::new(),
+            definition: Definition::default(),
+        }
+    }
+
+    fn remotes() -> Arc<Remotes> {
+        let hour = std::time::Duration::from_secs(3_600);
+        let settings = LeaseSettings { heartbeat: hour, lease: hour };
+        Remotes::new(Arc::default(), Vec::new(), settings, String::new(), Vec::new())
+    }
+
+    /// A worker with two slots, which says that it holds so much.
+    fn dial(remotes: &Arc<Remotes>, held: &[u32]) -> Session {
+        let slots = wire::capacity::Mode::Slots(2);
+        let held = held.iter().map(|n| wire::Held { run: run(*n).to_string(), token: (*n).into() });
+        let hello = wire::Hello {
+            name: "w".to_owned(),
+            instance: "w-1".to_owned(),
+            commands: true,
+            capacity: Some(wire::Capacity { mode: Some(slots) }),
+            held: held.collect(),
+            ..Default::default()
+        };
+        remotes.hello(hello, None).ok().unwrap()
+    }
+
+    fn granted(dispatch: &Dispatch) -> usize {
+        let first = Turnstile { rank: 0, scheduled: Time(1), run: run(1) };
+        dispatch.reserve(0, &lane(), first, 10).map_or(0, |reserved| reserved.slots)
+    }
+
+    /// The way to a worker that does not read.
+    fn clogged() -> (Out, mpsc::Receiver<Result<wire::ToWorker, Status>>) {
+        let (out, told) = mpsc::channel(1);
+        out.try_send(Ok(message(Told::Drain(wire::Drain {})))).unwrap();
+        (out, told)
+    }
+
+    #[tokio::test]
+    async fn what_was_about_to_be_sent_when_a_session_ends_is_given_back() {
+        let remotes = remotes();
+        let mut session = dial(&remotes, &[]);
+        assert_eq!(granted(&remotes.dispatch), 2);
+        let (out, _told) = clogged();
+        remotes.dispatch.hand_over(vec![assignment(2)]);
+        let passing = session.pass_on(Order::Run(vec![assignment(1)]), &out).now_or_never();
+        assert_eq!(passing, None, "it waits for the worker");
+        let _newer = dial(&remotes, &[]);
+        assert_eq!(granted(&remotes.dispatch), 0, "nobody knows yet that they did not get there");
+        session.wind_up();
+        assert_eq!(granted(&remotes.dispatch), 2);
+    }
+
+    #[tokio::test]
+    async fn a_stop_that_a_session_could_not_tell_is_told_by_the_next() {
+        let remotes = remotes();
+        let mut session = dial(&remotes, &[]);
+        let (out, _told) = clogged();
+        remotes.sent("w", [(run(1), 1, lane()), (run(2), 2, lane())].into_iter());
+        // Behind what is being sent, and behind that.
+        for n in [1, 2] {
+            assert!(remotes.dispatch.stop("w", run(n), u64::from(n)));
+        }
+        let passing = session.pass_on(Order::Run(vec![assignment(3)]), &out).now_or_never();
+        assert_eq!(passing, None);
+        assert_eq!(remotes.to_stop("w"), []);
+        let mut newer = dial(&remotes, &[1, 2]);
+        assert_eq!(newer.stops, []);
+        session.wind_up();
+        for n in [1, 2] {
+            let order = newer.orders.try_recv();
+            assert!(matches!(order, Ok(Order::Stop(of, _)) if of == run(n)));
+        }
+        newer.wind_up();
+        assert_eq!(dial(&remotes, &[1, 2]).stops, [(run(1), 1), (run(2), 2)]);
+    }
+
+    #[tokio::test]
+    async fn r42_a_worker_of_one_namespace_that_nobody_knows_says_nothing_that_counts() {
+        let remotes = remotes();
+        let says = || vec![Report { run: run(1), token: 1, what: Reported::HandedBack }];
+        assert_eq!(remotes.its_own("w", Some("team"), says()).len(), 0);
+        assert_eq!(remotes.its_own("w", None, says()).len(), 1, "its token is looked at instead");
+    }
 }
