@@ -1,0 +1,5 @@
+//! Shards replicated among nodes by Raft: a group of replicas for each shard.
+
+#![forbid(unsafe_code)]
+
+pub mod log;
