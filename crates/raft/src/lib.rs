@@ -2,4 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod codec;
 pub mod log;
+pub mod machine;
+pub mod storage;
+pub mod types;
