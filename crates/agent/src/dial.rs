@@ -8,11 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether_trust::{Trust, TrustError};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -45,9 +44,14 @@ pub(crate) struct Dialer {
 impl Dialer {
     /// Reads the certificate authorities, if any server is to be reached by TLS.
     pub(crate) fn new(servers: &[Address], ca_file: Option<&Path>) -> Result<Dialer, SessionError> {
+        let connector = || -> Result<TlsConnector, TrustError> {
+            let mut config = Trust::new(ca_file)?.config()?;
+            config.alpn_protocols = vec![b"h2".to_vec()];
+            Ok(TlsConnector::from(Arc::new(config)))
+        };
         let wanted = servers.iter().any(|server| server.tls);
-        let tls = wanted.then(|| tls_config(ca_file)).transpose()?;
-        Ok(Dialer { tls: tls.map(|config| TlsConnector::from(Arc::new(config))) })
+        let tls = wanted.then(connector).transpose();
+        Ok(Dialer { tls: tls.map_err(|error| SessionError::Invalid(error.to_string()))? })
     }
 
     /// Connects.
@@ -110,38 +114,6 @@ fn tls_error(error: &io::Error) -> DialError {
         Some(cause) => DialError::Tls(cause.to_string()),
         None => DialError::Failed(error.to_string()),
     }
-}
-
-fn tls_config(ca_file: Option<&Path>) -> Result<ClientConfig, SessionError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(path) = ca_file {
-        let bad = |reason: String| {
-            let path = path.display();
-            SessionError::Invalid(format!(
-                "the certificate authorities in '{path}' cannot be used: {reason}"
-            ))
-        };
-        let mut found = 0;
-        let certificates =
-            CertificateDer::pem_file_iter(path).map_err(|error| bad(error.to_string()))?;
-        for certificate in certificates {
-            let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-            roots.add(certificate).map_err(|error| bad(error.to_string()))?;
-            found += 1;
-        }
-        if found == 0 {
-            return Err(bad("it contains no certificate".to_owned()));
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| SessionError::Invalid(format!("TLS cannot be set up: {error}")))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(config)
 }
 
 /// What lies at the bottom; the layers above only say that something failed.

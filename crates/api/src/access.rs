@@ -134,6 +134,9 @@ pub struct Worker {
     /// The job types it has handlers for.
     #[serde(default)]
     pub job_types: Vec<String>,
+    /// The one namespace whose runs it gets, that of its token; absent if it gets all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Its version.
     pub version: String,
     /// When it last dialled in; absent for a server's own.

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::flexible::{CommandShape, MisfireShape, OverlapShape, ScheduleShape};
 use crate::{
     Delivery, HttpTarget, Instant, Misfire, OnFailure, Overlap, Problem, PublishTarget, Retention,
-    Retry, Schedule, Span, Success, TextOr, TextOrList,
+    Retry, Schedule, Size, Span, Success, TextOr, TextOrList,
 };
 
 /// A job as a caller describes it: when (`schedule`), what (one of `command`, `http`, `publish`,
@@ -75,6 +75,10 @@ pub struct JobSpec {
     /// Time between TERM and KILL when the command is stopped; 10s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Span>,
+    /// How much memory the processes of the command may use together: a warning in its output from 90 %
+    /// on, and the end of all of them beyond it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<Size>,
     /// A request to make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpTarget>,

@@ -129,6 +129,22 @@ pub struct LeasedAttempt {
     /// Its token.
     #[schema(minimum = 0)]
     pub fencing_token: u64,
+    /// What it has printed since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<LeasedOutput>,
+}
+
+/// A piece of what an attempt prints while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeasedOutput {
+    /// Which piece it is, from 0. One whose answer was lost is sent again, under the same number and
+    /// with the same text, and is stored once.
+    #[schema(minimum = 0)]
+    pub sequence: u32,
+    /// The text, at most 128 KB.
+    #[schema(max_length = 131072)]
+    pub text: String,
 }
 
 /// A worker is still there.
@@ -155,6 +171,10 @@ pub struct HeartbeatAnswer {
     /// Whether the worker gets nothing more: it is to finish what it has, and end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draining: bool,
+    /// Runs of which no more output is taken before their end. What came with this request was not
+    /// stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub full: Vec<String>,
     /// How long the others are the worker's, from when it asked.
     pub lease: Span,
 }
@@ -191,9 +211,21 @@ pub struct CompletedRun {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(max_length = 1000)]
     pub detail: String,
-    /// What it printed.
+    /// What it printed, without what was sent with heartbeats.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
+    /// The last piece of output that was sent with a heartbeat, if that was not answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<LeasedOutput>,
+    /// How many pieces of output were sent with heartbeats: the number of the piece that `output` is.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schema(minimum = 0, maximum = 10000)]
+    pub output_sequence: u32,
+    /// How many bytes it printed in all, pieces and what was left out included; as many as `output`
+    /// has if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub output_bytes: Option<u64>,
     /// What it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -239,4 +271,13 @@ pub struct CompleteResult {
     pub run_id: String,
     /// False if the run was not the worker's any more: nothing was changed.
     pub accepted: bool,
+    /// True if the end of this very attempt had been taken up before: the answer to that was lost on
+    /// its way. What was said first counts, and nothing was changed now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

@@ -202,8 +202,9 @@ pub struct LiveEvent {
     pub at: Instant,
     /// What.
     pub event: String,
-    /// To which run.
-    pub run_id: String,
+    /// To which run; absent if it happened to the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     /// Of which job.
     pub job_id: String,
     /// The job's key.
@@ -214,13 +215,17 @@ pub struct LiveEvent {
     /// The job's queue.
     pub queue: String,
     /// What the run is now.
-    pub status: RunStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<RunStatus>,
     /// Which attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// A stable word for why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The same in a sentence, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 /// The run that a request led to.

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bellwether_trust::Trust;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
-use crate::{Client, ClientError, DEFAULT_SERVER, address, tls};
+use crate::{Client, ClientError, DEFAULT_SERVER, address};
 
 /// How long connecting may take.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
@@ -84,11 +85,16 @@ impl ClientBuilder {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
+        let trust = Trust::new(self.ca_file.as_deref());
+        let tls = trust.and_then(|trust| {
+            let https = base.scheme() == "https";
+            let mut config = if https { trust.config() } else { trust.config_of_file() }?;
+            config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            Ok(config)
+        });
+        let tls = tls.map_err(|error| ClientError::Setup(error.to_string()))?;
         let http = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls::config(
-                base.scheme() == "https",
-                self.ca_file.as_deref(),
-            )?)
+            .tls_backend_preconfigured(tls)
             .user_agent(concat!("bellwether-client/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
             .connect_timeout(CONNECT_TIME_MAX)

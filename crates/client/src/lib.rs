@@ -26,7 +26,6 @@ mod pages;
 mod queues;
 mod runs;
 mod schedules;
-mod tls;
 
 /// The JSON of the HTTP API.
 pub use bellwether_api as api;

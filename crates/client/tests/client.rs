@@ -191,7 +191,7 @@ async fn events_are_read_from_the_stream() {
     let mut events = pin!(events);
     for _ in 0..2 {
         let Heard::Event(event) = events.next().await.unwrap().unwrap() else { panic!("missed") };
-        assert_eq!((event.event.as_str(), event.run_id.as_str()), ("started", "r"));
+        assert_eq!((event.event.as_str(), event.run_id.as_deref()), ("started", Some("r")));
     }
     assert!(matches!(events.next().await.unwrap().unwrap(), Heard::Missed(7)));
     assert!(events.next().await.is_none());

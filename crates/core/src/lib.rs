@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agenda;
+pub mod amount;
 pub mod backoff;
 pub mod batch;
 pub mod crontab;

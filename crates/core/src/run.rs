@@ -132,6 +132,31 @@ pub fn record(run: &mut Run, mut happened: Event) {
 /// The reason of a requeue that is no loss: the worker gave the attempt back before starting it.
 pub const HANDED_BACK: &str = "handed_back";
 
+/// Whether the attempt with this token has ended, and that because its worker said so: then what
+/// it says again is no news. What nobody knows the end of is no such attempt.
+#[must_use]
+pub fn was_reported(run: &Run, token: u64) -> bool {
+    let claimed = |e: &Event| e.kind() == EventKind::Claimed && e.token == token;
+    let Some(at) = run.events.iter().position(claimed) else {
+        return false;
+    };
+    let ending = run.events[at + 1..].iter().find_map(|event| match event.kind() {
+        EventKind::Claimed | EventKind::Lost => Some(false),
+        EventKind::Succeeded | EventKind::Retrying => Some(true),
+        EventKind::Failed => Some(event.reason != LOST_TOO_OFTEN),
+        EventKind::Canceled => Some(event.reason != LOST),
+        EventKind::Requeued => Some(event.reason == HANDED_BACK),
+        _ => None,
+    });
+    ending.unwrap_or(false)
+}
+
+/// The reason of an attempt that nobody knows the end of.
+pub const LOST: &str = "lost";
+
+/// The reason of a run that ended because too many of its attempts were lost.
+pub const LOST_TOO_OFTEN: &str = "lost_too_often";
+
 /// The most events a run keeps. A run retried thousands of times keeps its first and last ones.
 pub const EVENTS_MAX: usize = 400;
 
@@ -196,6 +221,40 @@ mod tests {
 
     fn kinds() -> impl Iterator<Item = EventKind> {
         (1..=12).filter_map(|n| EventKind::try_from(n).ok())
+    }
+
+    #[test]
+    fn an_end_is_known_to_have_been_reported_or_not() {
+        let story = |kinds: &[(EventKind, &str)]| {
+            let mut run = new(1, Time(0), Time(0), 0, Cause::Schedule);
+            for (at, (kind, reason)) in kinds.iter().enumerate() {
+                let token = if *kind == EventKind::Claimed { at as u64 } else { 0 };
+                let event = event_because(Time(at as i64), *kind, reason, "");
+                record(&mut run, Event { token, ..event });
+            }
+            run
+        };
+        use EventKind as E;
+        let begun = [(E::Queued, ""), (E::Claimed, "")];
+        for (kind, reason, expected) in [
+            (E::Started, "", false),
+            (E::Succeeded, "", true),
+            (E::Failed, "exit_code", true),
+            (E::Failed, LOST_TOO_OFTEN, false),
+            (E::Retrying, "exit_code", true),
+            (E::Canceled, "", true),
+            (E::Canceled, LOST, false),
+            (E::Lost, LOST, false),
+            (E::Requeued, LOST, false),
+            (E::Requeued, HANDED_BACK, true),
+        ] {
+            let run = story(&[begun[0], begun[1], (kind, reason)]);
+            assert_eq!(was_reported(&run, 1), expected, "{kind:?} {reason}");
+            assert!(!was_reported(&run, 2), "of another attempt nothing is known");
+        }
+        let second = [(E::Requeued, LOST), (E::Claimed, ""), (E::Succeeded, "")];
+        let run = story(&[&begun[..], &second[..]].concat());
+        assert!(!was_reported(&run, 1) && was_reported(&run, 3));
     }
 
     #[test]

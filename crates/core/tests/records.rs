@@ -88,6 +88,7 @@ fn definition(target: Target) -> Definition {
         notify: Bytes::from_static(b"[]"),
         requires: [("gpu".to_owned(), "yes".to_owned())].into(),
         disabled: true,
+        memory_limit_bytes: 0,
     }
 }
 
@@ -107,6 +108,8 @@ fn command() -> Target {
 #[test]
 fn definitions_of_version_1_are_readable() {
     check("definition-command", &definition(command()));
+    let limited = Definition { memory_limit_bytes: 512 << 20, ..definition(command()) };
+    check("definition-memory-limit", &limited);
     check(
         "definition-http",
         &definition(Target::Http(HttpTarget {

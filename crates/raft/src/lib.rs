@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod engine;
 pub mod log;
 pub mod machine;
+pub mod network;
 pub mod storage;
 pub mod types;

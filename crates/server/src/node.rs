@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bellwether_core::id::JobId;
 use bellwether_core::read;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Input, Notice, Reply};
+use bellwether_core::turn::{HeldJob, Input, Notice, Reply};
 use bellwether_core::waist::{Shard, StoreError, View};
 use bellwether_store::Engine;
 use parking_lot::Mutex;
@@ -44,7 +44,7 @@ pub struct Node {
     /// Figures.
     pub metrics: Arc<Metrics>,
     /// What happens, as it happens.
-    pub notices: broadcast::Sender<Arc<Notice>>,
+    pub notices: broadcast::Sender<Arc<News>>,
     /// Who may do what.
     pub tokens: Tokens,
     /// When it was started.
@@ -145,11 +145,32 @@ pub fn queue_limits(view: &dyn View) -> Result<BTreeMap<String, QueueLimits>, St
     Ok(rows.collect())
 }
 
+/// What listeners are told.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// Something happened to a run.
+    Run(Box<Notice>),
+    /// A job was paused by the rules themselves.
+    Held(Box<HeldJob>),
+}
+
+impl News {
+    /// Whether it is about a namespace and a queue; about any, where none is given.
+    #[must_use]
+    pub fn is_about(&self, namespace: Option<&str>, queue: Option<&str>) -> bool {
+        let (in_namespace, in_queue) = match self {
+            News::Run(notice) => (&notice.namespace, &notice.queue),
+            News::Held(held) => (&held.namespace, &held.queue),
+        };
+        namespace.is_none_or(|name| name == in_namespace) && queue.is_none_or(|q| q == in_queue)
+    }
+}
+
 /// Somebody who listens to what happens.
 pub struct Listening {
     node: Arc<Node>,
     /// What happens.
-    pub receiver: broadcast::Receiver<Arc<Notice>>,
+    pub receiver: broadcast::Receiver<Arc<News>>,
 }
 
 impl Drop for Listening {

@@ -2,17 +2,18 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use bellwether_trust::{Trust, TrustError};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::attempt::{Attempt, Target};
+use crate::cgroup::Groups;
 use crate::control::{Control, StopReason};
-use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
+use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode, Usage};
 use crate::output::LiveOutput;
-use crate::tls::Trust;
 use crate::tree::Scanner;
 use crate::{command, http, os, publish};
 
@@ -31,6 +32,9 @@ pub struct ExecutorOptions {
     pub proxy_from_env: bool,
     /// How long a request or a message for a broker may take if the attempt does not say.
     pub http_timeout: Duration,
+    /// Whether the kernel is asked to keep memory limits, where it can be; see
+    /// [`crate::prepare_memory_limits`].
+    pub kernel_limits: bool,
 }
 
 impl Default for ExecutorOptions {
@@ -40,21 +44,9 @@ impl Default for ExecutorOptions {
             extra_ca_file: None,
             proxy_from_env: false,
             http_timeout: Duration::from_secs(300),
+            kernel_limits: true,
         }
     }
-}
-
-/// Why there can be no executor with such settings.
-#[derive(Debug, thiserror::Error)]
-pub enum ExecutorError {
-    /// The file of certificate authorities cannot be used.
-    #[error("the CA file {path} cannot be used: {reason}")]
-    CaFile {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
 }
 
 /// What all attempts share.
@@ -64,6 +56,21 @@ pub(crate) struct Shared {
     pub(crate) leftover_pipes: Arc<Semaphore>,
     pub(crate) http: http::Clients,
     pub(crate) publish: publish::Connections,
+    groups: OnceLock<Option<Arc<Groups>>>,
+}
+
+impl Shared {
+    /// Where commands with a limit get a control group; looked for when it is needed.
+    pub(crate) fn groups(&self) -> Option<&Arc<Groups>> {
+        let find = || {
+            let found = Groups::find();
+            if let Err(why) = &found {
+                tracing::debug!(why, "memory limits are kept by looking at processes");
+            }
+            found.ok()
+        };
+        self.groups.get_or_init(|| find().filter(|_| self.options.kernel_limits)).as_ref()
+    }
 }
 
 /// Executes attempts. Clones share connections and settings.
@@ -78,7 +85,7 @@ impl Executor {
     ///
     /// # Errors
     /// When the file of certificate authorities cannot be used.
-    pub fn new(options: ExecutorOptions) -> Result<Executor, ExecutorError> {
+    pub fn new(options: ExecutorOptions) -> Result<Executor, TrustError> {
         if let Err(error) = os::seal_descriptors() {
             tracing::warn!(%error, "descriptors from the parent process may reach commands");
         }
@@ -91,6 +98,7 @@ impl Executor {
             leftover_pipes,
             http,
             publish: publish::Connections::new(trust),
+            groups: OnceLock::new(),
         };
         Ok(Executor { shared: Arc::new(shared) })
     }
@@ -125,6 +133,7 @@ impl Executor {
             exit_code: ending.exit_code,
             signal: ending.signal,
             http: ending.http,
+            usage: ending.usage,
             started_at,
             finished_at: started_at + elapsed,
             elapsed,
@@ -193,6 +202,7 @@ pub(crate) struct Ending {
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) http: Option<HttpResponse>,
+    pub(crate) usage: Option<Usage>,
     pub(crate) started: bool,
     pub(crate) retryable: bool,
 }
@@ -201,7 +211,15 @@ impl Ending {
     /// An end after a start, about which nothing else is known.
     pub(crate) fn new(outcome: Outcome) -> Ending {
         let retryable = outcome != Outcome::Succeeded;
-        Ending { outcome, exit_code: None, signal: None, http: None, started: true, retryable }
+        Ending {
+            outcome,
+            exit_code: None,
+            signal: None,
+            http: None,
+            usage: None,
+            started: true,
+            retryable,
+        }
     }
 }
 

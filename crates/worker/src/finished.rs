@@ -25,6 +25,8 @@ pub struct Finished {
     pub finished_at: SystemTime,
     /// How long it took, by a clock that cannot be set.
     pub elapsed: Duration,
+    /// What a command used.
+    pub usage: Option<Usage>,
     /// What is kept of its output.
     pub output: Captured,
     /// Whether the target may have acted: false if the process was never started or no
@@ -40,6 +42,15 @@ impl Finished {
     pub fn succeeded(&self) -> bool {
         self.outcome == Outcome::Succeeded
     }
+}
+
+/// What the processes of a command used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Processor time, of user and system.
+    pub cpu: Duration,
+    /// The most memory they were seen to use together; zero if it was over too quickly to be seen.
+    pub memory_peak_bytes: u64,
 }
 
 /// The ways an attempt can end.
@@ -155,6 +166,8 @@ reason_codes! {
     BrokerRefused = "broker_refused",
     /// The connection to the broker broke, or no confirmation came.
     Unconfirmed = "unconfirmed",
+    /// The processes of the command used more memory than they may.
+    MemoryLimit = "memory_limit",
     /// The attempt took longer than its timeout.
     Timeout = "timeout",
     /// The attempt was stopped on request.

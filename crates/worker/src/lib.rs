@@ -24,6 +24,7 @@
 //! runs attempts on a machine of their own, for a server elsewhere.
 
 mod attempt;
+mod cgroup;
 mod command;
 mod control;
 mod executor;
@@ -35,18 +36,20 @@ mod os;
 mod output;
 pub mod publish;
 mod rules;
-mod tls;
 mod tree;
+mod usage;
 mod user;
 pub mod wire;
+
+pub use bellwether_trust::{Trust, TrustError};
 
 pub use attempt::{
     Attempt, Auth, Broker, CommandTarget, Flaw, HttpTarget, Login, Program, PublishTarget, Target,
 };
+pub use cgroup::prepare as prepare_memory_limits;
 pub use control::{Control, Stop, StopReason};
-pub use executor::{Executor, ExecutorError, ExecutorOptions};
-pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode};
+pub use executor::{Executor, ExecutorOptions};
+pub use finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode, Usage};
 pub use orphans::{Orphan, kill_orphans};
 pub use output::{Captured, Chunk, Event, Follower, LiveOutput, Stream};
 pub use rules::{JsonRule, SuccessRules};
-pub use tls::Trust;

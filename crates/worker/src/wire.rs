@@ -62,6 +62,7 @@ fn command_of(command: wire::Command) -> CommandTarget {
         user: given(command.user),
         stdin: (!command.stdin.is_empty()).then_some(command.stdin),
         shell: given(command.shell),
+        memory_limit_bytes: (command.memory_limit_bytes > 0).then_some(command.memory_limit_bytes),
     }
 }
 
@@ -152,7 +153,10 @@ pub fn finished_of(finished: Finished, persisted: u64, sequence: u32) -> Option<
             body_truncated: http.body_truncated,
         }),
         result: Default::default(),
-        usage: None,
+        usage: finished.usage.map(|usage| wire::Usage {
+            cpu_micros: u64::try_from(usage.cpu.as_micros()).unwrap_or(u64::MAX),
+            memory_peak_bytes: usage.memory_peak_bytes,
+        }),
     })
 }
 

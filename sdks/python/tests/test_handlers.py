@@ -183,6 +183,30 @@ def test_a_result_that_cannot_be_stored_says_so(
     assert (run.status, run.attempts[0].reason) == ("failed", reason)
 
 
+def test_output_can_be_read_while_the_handler_is_at_work(
+    client: Bellwether, worker: Worker, start: Start
+) -> None:
+    go = threading.Event()
+
+    @worker.handler("work")
+    def work(run: Run[Any]) -> None:
+        run.write("first\n")
+        assert go.wait(30)
+        run.write("last\n")
+
+    start(worker)
+    job = client.create_job(now(worker.queue))
+    run = until("it is due", lambda: next(client.list_runs(job.id), None))
+    until("it is printed", lambda: client.output(run.id) == "first\n")
+    chunks = client.follow_output(run.id)
+    assert next(chunks) == "first\n"
+    go.set()
+    assert "".join(chunks) == "last\n"
+    over = ended(client, job.id)
+    assert (over.status, over.attempts[0].output_bytes) == ("succeeded", 11)
+    assert client.output(run.id) == "first\nlast\n"
+
+
 def test_long_output_keeps_its_ends(client: Bellwether, worker: Worker, start: Start) -> None:
     @worker.handler("work")
     def work(run: Run[Any]) -> None:

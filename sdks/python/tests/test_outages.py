@@ -235,6 +235,45 @@ def test_a_second_stop_does_not_wait(client: Bellwether, server: Server, start: 
     assert ended(client, made.id).result == "shutdown"
 
 
+def test_a_worker_that_is_drained_finishes_and_ends(
+    client: Bellwether, server: Server, start: Start
+) -> None:
+    worker = Worker("drained", server=server.address)
+    begun, go = threading.Event(), threading.Event()
+
+    @worker.handler("work")
+    def work(run: Run[Any]) -> str | None:
+        begun.set()
+        assert go.wait(30)
+        return run.cancel_reason or "whole"
+
+    thread = start(worker)
+    made = client.create_job(job("drained"))
+    assert begun.wait(30)
+    client.drain_worker(worker.name)
+    late = client.create_job(job("drained"))
+    go.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert ended(client, made.id).result == "whole"
+    assert next(client.list_runs(late.id)).status == "queued"
+    client.delete_job(late.id)
+
+
+def test_an_end_whose_answer_was_lost_is_known_when_it_is_said_again(
+    client: Bellwether, server: Server
+) -> None:
+    link = Link(settings(server.address), "again", "again", ["work"])
+    made = client.create_job(job("again"))
+    (leased,) = until("it is leased", lambda: link.lease(1, 1.0, 10.0).runs)
+    end = {"run_id": leased.run_id, "fencing_token": leased.fencing_token, "outcome": "succeeded"}
+    first, second = (link.complete([end], 10.0).results[0] for _ in range(2))
+    assert (first.accepted, first.repeated) == (True, False)
+    assert (second.accepted, second.repeated) == (True, True)
+    assert ended(client, made.id).status == "succeeded"
+    link.close()
+
+
 @pytest.mark.parametrize("case", ["stopping", "beyond the slots", "too late"])
 def test_what_cannot_be_started_is_handed_back(
     client: Bellwether, server: Server, case: str
@@ -251,7 +290,7 @@ def test_what_cannot_be_started_is_handed_back(
 
     loop = asyncio.new_event_loop()
     executor = Executor(board, {"work": Handler(work, None)}, loop, reporter.put)
-    engine = Engine(link, board, executor, reporter, 1.0, lambda error: None)
+    engine = Engine(link, board, executor, reporter, 1.0, lambda error: None, lambda: None)
     made = [client.create_job(job("excess")).id for _ in range(2)]
     leased: list[LeasedRun] = []
 

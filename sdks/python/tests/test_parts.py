@@ -14,7 +14,7 @@ from bellwether.decode import decode
 from bellwether.times import format_instant, format_span, parse_instant, parse_span
 from bellwether.work.ended import settle, snake_case
 from bellwether.work.held import Board, Held
-from bellwether.work.output import Output
+from bellwether.work.output import PIECE_BYTES_MAX, Output, Piece, Rest
 
 
 class Colour(Enum):
@@ -118,7 +118,43 @@ def test_output_is_bounded_and_never_cuts_a_character() -> None:
     output = Output(bytes_max=10)
     output.write("aaé")
     output.write("éééé")
-    assert output.text() == "aaé\n[4 bytes left out]\néé"
+    assert output.rest().text == "aaé\n[4 bytes left out]\néé"
     broken = Output()
     broken.write("\ud800")
-    assert broken.text() == "?"
+    assert broken.rest().text == "?"
+
+
+def test_output_goes_piece_by_piece_and_each_byte_once() -> None:
+    output = Output()
+    assert output.piece() is None
+    output.write("one")
+    first = output.piece()
+    output.write("two")
+    assert first == output.piece() == Piece(0, "one"), "the same until it has arrived"
+    output.sent(Piece(0, "one"))
+    assert output.piece() == Piece(1, "two")
+    output.write("three")
+    rest = output.rest()
+    assert rest == Rest(Piece(1, "two"), 2, "three", 11)
+    output.sent(Piece(1, "two"))
+    assert (output.rest(), output.piece()) == (rest, None), "what was said last stands"
+    refused = Output()
+    refused.write("one")
+    assert refused.piece()
+    refused.refused()
+    assert (refused.piece(), refused.rest().text, refused.rest().sequence) == (None, "one", 0)
+
+
+@pytest.mark.parametrize("size", [PIECE_BYTES_MAX - 1, 3 * PIECE_BYTES_MAX, 2_000_000])
+def test_pieces_and_rest_are_all_that_is_kept(size: int) -> None:
+    text = "x" + "é" * (size // 2)
+    whole, live = Output(), Output()
+    whole.write(text)
+    live.write(text)
+    pieces: list[Piece] = []
+    while piece := live.piece():
+        assert len(piece.text.encode()) <= PIECE_BYTES_MAX
+        pieces.append(piece)
+        live.sent(piece)
+    assert [piece.sequence for piece in pieces] == list(range(len(pieces)))
+    assert "".join(piece.text for piece in pieces) + live.rest().text == whole.rest().text

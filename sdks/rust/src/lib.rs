@@ -28,3 +28,7 @@ pub use worker::{RunningWorker, Worker, WorkerError};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sdk-rust.md")]
+struct Guide;

@@ -94,6 +94,7 @@ pub fn worker_table(workers: &[Worker]) -> Table {
         Column::number("RUNNING"),
         Column::text("SLOTS"),
         Column::text("QUEUES"),
+        Column::text("NAMESPACE"),
         Column::text("LABELS"),
     ]);
     for worker in workers {
@@ -110,6 +111,7 @@ pub fn worker_table(workers: &[Worker]) -> Table {
             (worker.running.to_string(), Tone::Plain),
             (slots.join(", "), Tone::Plain),
             (queues, Tone::Plain),
+            (worker.namespace.clone().unwrap_or_else(|| "all".to_owned()), Tone::Plain),
             (labels.join(", "), Tone::Faint),
         ]);
     }

@@ -11,7 +11,7 @@ use futures::{Stream, TryStreamExt};
 use super::patience::Patience;
 use crate::context::{ClientArgs, Context};
 use crate::exit::eprint_line;
-use crate::show::run_status;
+use crate::show::{Tone, run_status};
 use crate::spec::parse_count;
 
 /// Shows events until it is stopped.
@@ -91,15 +91,15 @@ fn print(context: &mut Context, event: &LiveEvent) -> Result<()> {
         context.print_json_line(event)?;
     } else {
         let job = event.key.as_deref().unwrap_or(&event.job_id);
-        let (_, tone) = run_status(event.status);
+        let tone = event.status.map_or(Tone::Bad, |status| run_status(status).1);
         let what = context.screen.paint(tone, &format!("{:<10}", event.event));
         let attempt = event.attempt.filter(|attempt| *attempt > 1);
         let attempt = attempt.map(|n| format!(" (attempt {n})")).unwrap_or_default();
-        let reason = event.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let reason = event.detail.as_ref().or(event.reason.as_ref());
+        let reason = reason.map(|why| format!(": {why}")).unwrap_or_default();
+        let run = event.run_id.as_ref().map(|run| format!("  {run}")).unwrap_or_default();
         let time = context.screen.clock(event.at.0);
-        context
-            .screen
-            .line(&format!("{time}  {what}  {job}  {}{attempt}{reason}", event.run_id))?;
+        context.screen.line(&format!("{time}  {what}  {job}{run}{attempt}{reason}"))?;
     }
     context.screen.flush()?;
     Ok(())

@@ -173,6 +173,8 @@ mod tests {
                 "queue",
                 "--timeout",
                 "1h",
+                "--memory-limit",
+                "512M",
                 "--queue",
                 "heavy",
                 "--priority=-5",
@@ -183,7 +185,7 @@ mod tests {
                 "10",
             ],
             json!({"retry": {"max": 3, "initial": "10s"}, "misfire": {"policy": "all", "window": "6h"},
-                   "overlap": "queue", "timeout": "1h", "queue": "heavy", "priority": -5,
+                   "overlap": "queue", "timeout": "1h", "memory_limit": "512M", "queue": "heavy", "priority": -5,
                    "success": {"output_must_not_match": "ERROR"}, "enabled": false,
                    "retention": {"runs": 10}}),
         );

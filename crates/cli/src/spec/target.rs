@@ -1,7 +1,7 @@
 //! Flags that say what.
 
 use anyhow::Result;
-use bellwether_api::{BasicAuth, HttpAuth, HttpTarget, JobSpec, Span, TextOrList};
+use bellwether_api::{BasicAuth, HttpAuth, HttpTarget, JobSpec, Size, Span, TextOrList};
 use clap::Args;
 use serde_json::value::RawValue;
 
@@ -34,6 +34,9 @@ pub struct TargetFlags {
     /// Time between TERM and KILL when the command is stopped
     #[arg(long, value_name = "DURATION", value_parser = parse_span, conflicts_with_all = ["http", "job_type"])]
     grace: Option<Span>,
+    /// How much memory the processes of the command may use together: 512M, 2G
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["http", "job_type"])]
+    memory_limit: Option<Size>,
 
     /// A request to this URL
     #[arg(long, value_name = "URL", group = "what")]
@@ -79,6 +82,7 @@ impl TargetFlags {
         set(&mut spec.shell, &self.shell);
         set(&mut spec.stdin, &self.stdin.as_deref().map(text_or_file).transpose()?);
         set(&mut spec.grace, &self.grace);
+        set(&mut spec.memory_limit, &self.memory_limit);
         self.apply_http(spec)?;
         set(&mut spec.job_type, &self.job_type);
         if let Some(payload) = &self.payload {
@@ -101,7 +105,7 @@ impl TargetFlags {
             spec.command = None;
             spec.env.clear();
             (spec.cwd, spec.user, spec.shell) = (None, None, None);
-            (spec.stdin, spec.grace) = (None, None);
+            (spec.stdin, spec.grace, spec.memory_limit) = (None, None, None);
         }
         if command || job_type {
             spec.http = None;

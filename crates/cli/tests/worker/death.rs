@@ -1,11 +1,13 @@
 //! Workers, supervisors and servers that die, stop or fall silent.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::process::{SHORT_LEASES, Worker, add, contents, lives, run_with, server, workers_of};
 use crate::support::{Server, eventually};
@@ -45,40 +47,86 @@ impl Witness {
     }
 }
 
+/// A run whose command is under way.
+struct Begun {
+    id: String,
+    witness: Witness,
+    /// The number of its process.
+    command: String,
+}
+
+impl Begun {
+    /// Adds a job that is due now, and waits until a worker runs it.
+    fn with(server: &Server, flags: &[&str]) -> Begun {
+        Begun::in_dir(server, server.directory.path(), flags)
+    }
+
+    fn in_dir(server: &Server, dir: &Path, flags: &[&str]) -> Begun {
+        let witness = Witness::new(dir);
+        let id = add(server, &witness.script(), flags);
+        run_with(server, &id, "running");
+        let command = contents(&witness.pid);
+        Begun { id, witness, command }
+    }
+
+    /// The run, once it has come so far.
+    fn with_status(&self, server: &Server, status: &str) -> Value {
+        run_with(server, &self.id, status)
+    }
+
+    /// Once it has ended well: it was started once and printed all.
+    fn ended_well(&self, server: &Server) -> Value {
+        let run = self.with_status(server, "succeeded");
+        assert_eq!(server.cli(&["run", "logs", &self.id]).ok(), "begun\nended\n");
+        assert_eq!(self.witness.log(), "start\n");
+        run
+    }
+
+    /// Waits until its command has ended.
+    fn is_stopped(&self) {
+        eventually("the end of the command", || (!lives(&self.command)).then_some(()));
+    }
+}
+
+const AT_LEAST_ONCE: [&str; 2] = ["--delivery", "at_least_once"];
+const AT_MOST_ONCE: [&str; 2] = ["--delivery", "at_most_once"];
+
+/// Waits until a worker has nothing left to report.
+fn has_told_all(worker: &Worker) {
+    eventually("an empty state directory", || worker.attempts().is_empty().then_some(()));
+}
+
+/// Pulls the plug of a server: its address and what it leaves.
+fn pull_the_plug(server: Server) -> (String, tempfile::TempDir) {
+    let address = server.address.clone();
+    server.signal(Signal::SIGKILL);
+    let (_, _, kept) = server.end();
+    (address, kept)
+}
+
 #[test]
 fn r54_a_worker_that_is_killed_and_restarted_goes_on_with_its_commands() {
     let server = server();
     let mut worker = Worker::start(&server, "w1");
-    let witness = Witness::new(server.directory.path());
-    let id = add(&server, &witness.script(), &[]);
-    run_with(&server, &id, "running");
-    contents(&witness.pid);
+    let begun = Begun::with(&server, &[]);
     worker.kill();
     let again = Worker::start(&server, "w1");
-    witness.release();
-    let run = run_with(&server, &id, "succeeded");
-    assert_eq!(workers_of(&run), ["w1"]);
-    assert_eq!(server.cli(&["run", "logs", &id]).ok(), "begun\nended\n");
-    assert_eq!(witness.log(), "start\n");
-    eventually("an empty state directory", || again.attempts().is_empty().then_some(()));
+    begun.witness.release();
+    assert_eq!(workers_of(&begun.ended_well(&server)), ["w1"]);
+    has_told_all(&again);
 }
 
 #[test]
 fn r54_what_ends_while_no_worker_is_there_is_reported_by_the_next() {
     let server = server();
     let mut worker = Worker::start(&server, "w1");
-    let witness = Witness::new(server.directory.path());
-    let id = add(&server, &witness.script(), &[]);
-    run_with(&server, &id, "running");
-    contents(&witness.pid);
+    let begun = Begun::with(&server, &[]);
     worker.kill();
-    witness.release();
+    begun.witness.release();
     let attempt = worker.attempts().remove(0);
     eventually("a result on disk", || attempt.join("result").exists().then_some(()));
     let _again = Worker::start(&server, "w1");
-    run_with(&server, &id, "succeeded");
-    assert_eq!(server.cli(&["run", "logs", &id]).ok(), "begun\nended\n");
-    assert_eq!(witness.log(), "start\n");
+    begun.ended_well(&server);
 }
 
 /// Kills the supervisor of a command, whose number is given.
@@ -95,15 +143,12 @@ fn kill_supervisor(command: &str) {
 fn r54_a_command_whose_supervisor_died_is_ended_and_told_truthfully() {
     let server = server();
     let _worker = Worker::start(&server, "w1");
-    let witness = Witness::new(server.directory.path());
-    let id = add(&server, &witness.script(), &["--delivery", "at_most_once"]);
-    run_with(&server, &id, "running");
-    let command = contents(&witness.pid);
-    kill_supervisor(&command);
-    let run = run_with(&server, &id, "lost");
+    let begun = Begun::with(&server, &AT_MOST_ONCE);
+    kill_supervisor(&begun.command);
+    let run = begun.with_status(&server, "lost");
     assert_eq!(run["attempts"][0]["reason"], "supervisor_died", "{run:#}");
-    assert!(!lives(&command), "it must not go on when it counts as lost");
-    assert_eq!(witness.log(), "start\n");
+    assert!(!lives(&begun.command), "it must not go on when it counts as lost");
+    assert_eq!(begun.witness.log(), "start\n");
 }
 
 #[test]
@@ -111,12 +156,9 @@ fn r54_a_command_that_died_with_its_worker_is_ended_and_told_truthfully() {
     for rebooted in [false, true] {
         let server = server();
         let mut worker = Worker::start(&server, "w1");
-        let witness = Witness::new(server.directory.path());
-        let id = add(&server, &witness.script(), &["--delivery", "at_most_once"]);
-        run_with(&server, &id, "running");
-        let command = contents(&witness.pid);
+        let begun = Begun::with(&server, &AT_MOST_ONCE);
         worker.kill();
-        kill_supervisor(&command);
+        kill_supervisor(&begun.command);
         let words = if rebooted {
             let meta = worker.attempts().remove(0).join("meta");
             let text = fs::read_to_string(&meta).unwrap();
@@ -126,10 +168,10 @@ fn r54_a_command_that_died_with_its_worker_is_ended_and_told_truthfully() {
             "worker was restarted"
         };
         let _again = Worker::start(&server, "w1");
-        let run = run_with(&server, &id, "lost");
+        let run = begun.with_status(&server, "lost");
         assert_eq!(run["attempts"][0]["reason"], "worker_restarted", "{run:#}");
         assert!(run["detail"].as_str().unwrap().contains(words), "{run:#}");
-        assert!(!lives(&command), "it must not go on when it counts as lost");
+        assert!(!lives(&begun.command), "it must not go on when it counts as lost");
     }
 }
 
@@ -144,9 +186,7 @@ fn r52_the_answer_to_a_request_survives_server_and_worker() {
     let job = job["id"].as_str().unwrap();
     let runs = server.cli(&["job", "runs", job, "--json"]).json_lines();
     let id = runs[0]["id"].as_str().unwrap().to_owned();
-    let address = server.address.clone();
-    server.signal(Signal::SIGKILL);
-    let (_, _, kept) = server.end();
+    let (address, kept) = pull_the_plug(server);
     worker.wait_for("no connection");
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
     request.write_all(answer.as_bytes()).unwrap();
@@ -161,59 +201,72 @@ fn r52_the_answer_to_a_request_survives_server_and_worker() {
     assert_eq!(server.cli(&["run", "logs", &id]).ok(), "hello");
 }
 
+/// Two workers and a run with one of them, which is stopped: the others, and it.
+fn one_of_two_is_stopped(server: &Server, delivery: &[&str]) -> (Begun, Worker, Worker) {
+    let [first, second] = ["w1", "w2"].map(|name| Worker::start(server, name));
+    let begun = Begun::with(server, delivery);
+    let (holder, other) =
+        if first.attempts().is_empty() { (second, first) } else { (first, second) };
+    holder.signal(Signal::SIGSTOP);
+    (begun, holder, other)
+}
+
 #[test]
 fn a_worker_that_is_stopped_longer_than_its_lease_does_not_overlap_with_its_successor() {
     let server = server();
-    let workers = [Worker::start(&server, "w1"), Worker::start(&server, "w2")];
-    let witness = Witness::new(server.directory.path());
-    let id = add(&server, &witness.script(), &["--delivery", "at_least_once"]);
-    run_with(&server, &id, "running");
-    let first = contents(&witness.pid);
-    let holder = workers.iter().position(|worker| !worker.attempts().is_empty()).unwrap();
-    workers[holder].signal(Signal::SIGSTOP);
-    let run = run_with(&server, &id, "succeeded");
-    let expected = if holder == 0 { ["w1", "w2"] } else { ["w2", "w1"] };
-    assert_eq!(workers_of(&run), expected);
-    assert_eq!(witness.log(), "start\nstart\n", "no attempt may overlap with the one before");
-    assert!(!lives(&first));
+    let (begun, holder, _other) = one_of_two_is_stopped(&server, &AT_LEAST_ONCE);
+    let run = begun.with_status(&server, "succeeded");
+    let expected = workers_of(&run);
+    assert_eq!(BTreeSet::from_iter(&expected).len(), 2, "the other has it: {expected:?}");
+    assert_eq!(begun.witness.log(), "start\nstart\n", "no overlap with the one before");
+    assert!(!lives(&begun.command));
     // What it has to say when it is continued changes nothing.
-    workers[holder].signal(Signal::SIGCONT);
-    eventually("an empty state directory", || workers[holder].attempts().is_empty().then_some(()));
-    assert_eq!(workers_of(&run_with(&server, &id, "succeeded")), expected);
+    holder.signal(Signal::SIGCONT);
+    has_told_all(&holder);
+    assert_eq!(workers_of(&begun.with_status(&server, "succeeded")), expected);
+}
+
+#[test]
+fn r65_a_worker_that_is_stopped_longer_than_its_lease_means_lost_at_most_once_and_nothing_ran_twice()
+ {
+    let server = server();
+    let (begun, holder, other) = one_of_two_is_stopped(&server, &AT_MOST_ONCE);
+    let run = begun.with_status(&server, "lost");
+    assert_eq!(workers_of(&run).len(), 1, "{run:#}");
+    assert!(!lives(&begun.command), "it must not go on when it counts as lost");
+    // Continued, it hears that its run is not its own any more. Until both workers are drained they
+    // could start it.
+    holder.signal(Signal::SIGCONT);
+    has_told_all(&holder);
+    for mut worker in [holder, other] {
+        worker.signal(Signal::SIGTERM);
+        assert!(worker.ends().success());
+    }
+    assert_eq!(begun.with_status(&server, "lost")["attempts"], run["attempts"]);
+    assert_eq!(begun.witness.log(), "start\n", "nothing ran twice");
 }
 
 #[test]
 fn r51_r52_a_server_that_is_killed_and_restarted_does_not_disturb_work() {
     let server = server();
     let worker = Worker::start(&server, "w1");
-    let directory = server.directory.path().to_owned();
-    let (ends_before, ends_after) = (Witness::new(&directory), Witness::new(&directory.join("b")));
-    fs::create_dir(directory.join("b")).unwrap();
-    let before = add(&server, &ends_before.script(), &[]);
-    let after = add(&server, &ends_after.script(), &[]);
-    for (id, witness) in [(&before, &ends_before), (&after, &ends_after)] {
-        run_with(&server, id, "running");
-        contents(&witness.pid);
-    }
-    let address = server.address.clone();
+    let directory = server.directory.path().join("b");
+    fs::create_dir(&directory).unwrap();
+    let before = Begun::with(&server, &[]);
+    let after = Begun::in_dir(&server, &directory, &[]);
     let lease_ms = u64::try_from(LEASE.as_millis()).unwrap();
     let last_lease = worker.lease_until_ms();
-    server.signal(Signal::SIGKILL);
-    let (_, _, kept) = server.end();
+    let (address, kept) = pull_the_plug(server);
     // One ends while there is no server, the other after it is back; both outlive two leases.
-    ends_before.release();
+    before.witness.release();
     eventually("two leases without a server", || {
         (worker.lease_until_ms() > last_lease + 2 * lease_ms).then_some(())
     });
-    assert!(lives(&contents(&ends_after.pid)));
+    assert!(lives(&after.command));
     let server = Server::start_at(&address, kept, &SHORT_LEASES);
-    assert_eq!(workers_of(&run_with(&server, &before, "succeeded")), ["w1"]);
-    ends_after.release();
-    assert_eq!(workers_of(&run_with(&server, &after, "succeeded")), ["w1"]);
-    for (id, witness) in [(&before, &ends_before), (&after, &ends_after)] {
-        assert_eq!(server.cli(&["run", "logs", id]).ok(), "begun\nended\n");
-        assert_eq!(witness.log(), "start\n");
-    }
+    assert_eq!(workers_of(&before.ended_well(&server)), ["w1"]);
+    after.witness.release();
+    assert_eq!(workers_of(&after.ended_well(&server)), ["w1"]);
 }
 
 #[test]
@@ -224,26 +277,23 @@ fn a_network_that_is_cut_makes_no_attempt_overlap_with_its_successor() {
     server.address = wire.address.to_string();
     let far = Worker::start(&server, "far");
     server.address = direct;
-    let witness = Witness::new(server.directory.path());
-    let id = add(&server, &witness.script(), &["--delivery", "at_least_once"]);
-    run_with(&server, &id, "running");
-    let command = contents(&witness.pid);
+    let begun = Begun::with(&server, &AT_LEAST_ONCE);
     let _near = Worker::start(&server, "near");
     wire.cut();
     let cut = Instant::now();
-    eventually("the end of the command", || (!lives(&command)).then_some(()));
+    begun.is_stopped();
     assert!(cut.elapsed() < LEASE, "{:?}", cut.elapsed());
-    let run = run_with(&server, &id, "succeeded");
+    let run = begun.with_status(&server, "succeeded");
     assert_eq!(workers_of(&run), ["far", "near"]);
-    assert_eq!(witness.log(), "start\nstart\n", "no attempt may overlap with the one before");
+    assert_eq!(begun.witness.log(), "start\nstart\n", "no overlap with the one before");
     // Once it is healed, the worker hears that nobody waits for its report, and works again.
     wire.heal();
-    eventually("an empty state directory", || far.attempts().is_empty().then_some(()));
+    has_told_all(&far);
     eventually("two workers", || {
         let list = server.cli(&["worker", "list", "--json"]).json_lines();
         (list.iter().filter(|worker| worker["state"] == "active").count() == 2).then_some(())
     });
-    assert_eq!(workers_of(&run_with(&server, &id, "succeeded")), ["far", "near"]);
+    assert_eq!(workers_of(&begun.with_status(&server, "succeeded")), ["far", "near"]);
 }
 
 #[test]
@@ -263,9 +313,7 @@ fn r52_a_hundred_results_wait_for_the_server_to_be_back() {
     }
     let starts = || fs::read_to_string(&log).unwrap_or_default();
     eventually("a hundred starts", || (starts().lines().count() == RUNS).then_some(()));
-    let address = server.address.clone();
-    server.signal(Signal::SIGKILL);
-    let (_, _, kept) = server.end();
+    let (address, kept) = pull_the_plug(server);
     fs::write(&flag, "").unwrap();
     eventually("a hundred results on disk", || {
         let ended = worker.attempts().iter().filter(|dir| dir.join("result").exists()).count();
@@ -276,7 +324,7 @@ fn r52_a_hundred_results_wait_for_the_server_to_be_back() {
         let list = server.cli(&["run", "list", "--status", "succeeded", "--json"]).json_lines();
         (list.len() == RUNS).then_some(())
     });
-    eventually("an empty state directory", || worker.attempts().is_empty().then_some(()));
+    has_told_all(&worker);
     let mut started: Vec<String> = starts().lines().map(str::to_owned).collect();
     started.sort();
     started.dedup();
@@ -288,16 +336,13 @@ fn r52_a_hundred_results_wait_for_the_server_to_be_back() {
 fn a_silent_server_means_that_work_is_stopped_before_the_lease_ends() {
     let server = server();
     let _worker = Worker::start(&server, "w1");
-    let witness = Witness::new(server.directory.path());
-    let id = add(&server, &witness.script(), &["--delivery", "at_least_once"]);
-    run_with(&server, &id, "running");
-    let command = contents(&witness.pid);
+    let begun = Begun::with(&server, &AT_LEAST_ONCE);
     let silent = Instant::now();
     server.signal(Signal::SIGSTOP);
-    eventually("the end of the command", || (!lives(&command)).then_some(()));
+    begun.is_stopped();
     assert!(silent.elapsed() < LEASE, "{:?}", silent.elapsed());
     server.signal(Signal::SIGCONT);
     // How far it got is unknown, so it is tried again.
-    assert_eq!(workers_of(&run_with(&server, &id, "succeeded")), ["w1", "w1"]);
-    assert_eq!(witness.log(), "start\nstart\n");
+    assert_eq!(workers_of(&begun.with_status(&server, "succeeded")), ["w1", "w1"]);
+    assert_eq!(begun.witness.log(), "start\nstart\n");
 }

@@ -8,8 +8,10 @@
 mod support;
 
 mod control;
+mod crowd;
 mod death;
 mod process;
 mod refusals;
+mod simulated;
 mod wire;
 mod work;

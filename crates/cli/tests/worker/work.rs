@@ -26,6 +26,23 @@ fn r46_r47_a_worker_runs_the_commands_of_its_queue() {
 }
 
 #[test]
+fn r42_a_worker_with_a_token_of_one_namespace_runs_its_commands_alone() {
+    let server = server();
+    let create = ["token", "create", "team", "--role", "operator", "--namespace", "team"];
+    let token = server.cli(&create).ok();
+    let _worker = Worker::start_with(&server, "w1", &["--token", token.trim()]);
+    let other = add(&server, "echo never", &[]);
+    for _ in 0..3 {
+        let own = add(&server, "echo own", &["--namespace", "team"]);
+        assert_eq!(workers_of(&run_with(&server, &own, "succeeded")), ["w1"]);
+    }
+    let waiting = server.cli(&["run", "show", &other, "--json"]).json();
+    assert!(workers_of(&waiting).is_empty(), "{waiting:#}");
+    let list = server.cli(&["worker", "list"]).ok();
+    assert!(list.contains("NAMESPACE") && list.contains("team"), "{list}");
+}
+
+#[test]
 fn what_the_processes_of_a_command_use_is_in_its_history() {
     let server = server();
     let _worker = Worker::start(&server, "w1");
@@ -34,6 +51,18 @@ fn what_the_processes_of_a_command_use_is_in_its_history() {
     let used = &run["attempts"][0];
     assert!(used["memory_max_bytes"].as_u64().unwrap() > 60_000_000, "{run:#}");
     assert!(used["cpu_ms"].as_u64().unwrap() > 0, "{run:#}");
+}
+
+#[test]
+fn a_command_that_passes_its_memory_limit_is_ended_by_the_worker() {
+    let server = server();
+    let _worker = Worker::start(&server, "w1");
+    let hold = "python3 -c 'import time; x = bytearray(300 << 20); time.sleep(600)'";
+    let id = add(&server, hold, &["--memory-limit", "200M"]);
+    let run = run_with(&server, &id, "failed");
+    assert_eq!(run["attempts"][0]["reason"], "memory_limit", "{run:#}");
+    let job = run["job_id"].as_str().unwrap();
+    assert!(server.cli(&["job", "show", job]).ok().contains("200M"));
 }
 
 #[test]

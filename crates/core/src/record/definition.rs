@@ -77,6 +77,9 @@ pub struct Definition {
     /// Created as paused.
     #[prost(bool, tag = "25")]
     pub disabled: bool,
+    /// How much memory the processes of a command may use together; zero is without limit.
+    #[prost(uint64, tag = "30")]
+    pub memory_limit_bytes: u64,
 }
 
 /// When a job is due; mirrors [`crate::schedule::ScheduleSpec`].

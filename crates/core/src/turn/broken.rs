@@ -6,9 +6,11 @@
 //! does resuming, once a version runs under which the old schedule compiles again.
 
 use super::job::FullJob;
-use super::{Effect, Rejection, Turn, namespace_name};
+use super::{Effect, HeldJob, Rejection, Turn, namespace_name, queue_name};
 use crate::schedule::ScheduleError;
 
+/// The word for it, in refusals and events.
+const BROKEN: &str = "schedule_broken";
 /// By whom such a pause is.
 const SYSTEM: &str = "system";
 
@@ -20,7 +22,7 @@ pub(crate) fn broken_in_words(error: &ScheduleError) -> String {
 /// Why a job cannot be resumed.
 pub(super) fn still_broken(error: &ScheduleError) -> Rejection {
     let words = broken_in_words(error);
-    Rejection::conflict("schedule_broken", format!("{words}; give the job a new schedule"))
+    Rejection::conflict(BROKEN, format!("{words}; give the job a new schedule"))
 }
 
 impl Turn<'_> {
@@ -35,6 +37,14 @@ impl Turn<'_> {
         job.state.paused = Some(self.mark(SYSTEM, None, &why));
         job.state.broken = true;
         self.note_job(SYSTEM, "job.hold", job.id, namespace_name(&job.definition), &why);
-        self.effects.push(Effect::Held { job: job.id, why });
+        self.effects.push(Effect::Held(Box::new(HeldJob {
+            at: self.now,
+            job: job.id,
+            namespace: namespace_name(&job.definition).to_owned(),
+            key: job.definition.key.clone(),
+            queue: queue_name(&job.definition).to_owned(),
+            reason: BROKEN,
+            why,
+        })));
     }
 }

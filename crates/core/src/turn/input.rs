@@ -414,12 +414,26 @@ pub enum Effect {
     /// A batch, or this shard's part of it, has changed.
     Batch(BatchId),
     /// A job was paused by the rules themselves: the operator is to be told.
-    Held {
-        /// The job.
-        job: JobId,
-        /// Why.
-        why: String,
-    },
+    Held(Box<HeldJob>),
+}
+
+/// A job that was paused by the rules themselves.
+#[derive(Clone, Debug)]
+pub struct HeldJob {
+    /// When.
+    pub at: Time,
+    /// The job.
+    pub job: JobId,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its key.
+    pub key: String,
+    /// Its queue.
+    pub queue: String,
+    /// A stable word for why.
+    pub reason: &'static str,
+    /// A sentence for people.
+    pub why: String,
 }
 
 /// An attempt, as a worker gets it.

@@ -7,7 +7,7 @@ use crate::key::{DueKey, DueKind};
 use crate::record::{
     self, Definition, Delivery, Event, EventKind, OutputChunk, Run, RunRow, RunStatus,
 };
-use crate::run::{self, HANDED_BACK};
+use crate::run::{self, HANDED_BACK, LOST, LOST_TOO_OFTEN};
 use crate::settings::LOSSES_MAX;
 use crate::time::Time;
 use crate::turn::close::place_of;
@@ -57,7 +57,7 @@ impl Turn<'_> {
             }
             Reported::HandedBack if run.status() == RunStatus::Running => {
                 let detail = "the worker gave it back after starting it";
-                let last = run::event_because(self.now, EventKind::Lost, "lost", detail);
+                let last = run::event_because(self.now, EventKind::Lost, LOST, detail);
                 self.unknown(id, row, run, last)?;
             }
             Reported::HandedBack => {
@@ -153,7 +153,7 @@ impl Turn<'_> {
             self.keep_open(id, row, run);
             return Ok(Reply::Stale);
         }
-        let last = run::event_because(self.now, EventKind::Lost, "lost", detail);
+        let last = run::event_because(self.now, EventKind::Lost, LOST, detail);
         self.unknown(id, row, run, last)?;
         Ok(Reply::Done)
     }
@@ -176,7 +176,7 @@ impl Turn<'_> {
         }
         if run.losses + 1 >= LOSSES_MAX {
             let last = Event {
-                reason: "lost_too_often".to_owned(),
+                reason: LOST_TOO_OFTEN.to_owned(),
                 detail: format!("{}; given up after {LOSSES_MAX} such attempts", last.detail),
                 ..of_kind(last, EventKind::Failed)
             };

@@ -203,7 +203,7 @@ impl World {
             Effect::Assign(assignment) => self.start(&assignment),
             Effect::Stop { run, token, .. } => self.asked_to_stop(run, token),
             Effect::Notice(_) | Effect::Batch(_) => {}
-            Effect::Held { job, why } => self.held.push((job, why)),
+            Effect::Held(held) => self.held.push((held.job, held.why)),
         }
     }
 

@@ -51,6 +51,10 @@ pub(super) const RETRY_FACTOR_MAX: f64 = 100.0;
 pub(super) const TIMEOUT_MAX_MS: u64 = 30 * DAY_MS;
 /// The longest time between TERM and KILL.
 pub(super) const GRACE_MAX_MS: u64 = DAY_MS;
+/// The least memory that a command can be limited to: less than a shell needs makes no sense.
+pub(super) const MEMORY_LIMIT_MIN_BYTES: u64 = 1 << 20;
+/// The most memory that a command can be limited to.
+pub(super) const MEMORY_LIMIT_MAX_BYTES: u64 = 1 << 50;
 /// The longest time to connect.
 pub(super) const CONNECT_TIMEOUT_MAX_MS: u64 = HOUR_MS;
 /// The shortest `expires_after`.

@@ -65,6 +65,7 @@ fn base(old: &Definition, enabled: bool, patch: &Map<String, Value>) -> JobSpec 
         base.command = None;
         base.env = BTreeMap::new();
         (base.cwd, base.user, base.stdin, base.shell, base.grace) = (None, None, None, None, None);
+        base.memory_limit = None;
     }
     if gives("command") || gives("job_type") || gives("publish") {
         base.http = None;

@@ -11,10 +11,13 @@ use serde_json::value::RawValue;
 
 use super::json;
 use super::limits::{
-    EXPIRES_AFTER_MIN_MS, NOTIFY_BYTES_MAX, POLICY_MAX, PRIORITY_MAX, RETENTION_AGE_MAX_MS,
-    RETENTION_AGE_MIN_MS, RETENTION_RUNS_MAX, TIMEOUT_MAX_MS,
+    EXPIRES_AFTER_MIN_MS, MEMORY_LIMIT_MAX_BYTES, MEMORY_LIMIT_MIN_BYTES, NOTIFY_BYTES_MAX,
+    POLICY_MAX, PRIORITY_MAX, RETENTION_AGE_MAX_MS, RETENTION_AGE_MIN_MS, RETENTION_RUNS_MAX,
+    TIMEOUT_MAX_MS,
 };
-use super::problem::{count_within, invalid, nearest, out_of_range, quoted, span_within, too_long};
+use super::problem::{
+    count_within, invalid, nearest, out_of_range, quoted, size_within, span_within, too_long,
+};
 
 const MISFIRE: [(&str, MisfirePolicy); 3] =
     [("once", MisfirePolicy::Once), ("skip", MisfirePolicy::Skip), ("all", MisfirePolicy::All)];
@@ -48,6 +51,10 @@ pub(super) fn apply(spec: &mut JobSpec, definition: &mut Definition) -> Result<(
     definition.overlap = spec.overlap.take().map(overlap).transpose()?;
     if let Some(timeout) = spec.timeout {
         definition.timeout_ms = span_within("timeout", timeout, 1, TIMEOUT_MAX_MS)?;
+    }
+    if let Some(limit) = spec.memory_limit {
+        definition.memory_limit_bytes =
+            size_within("memory_limit", limit, MEMORY_LIMIT_MIN_BYTES, MEMORY_LIMIT_MAX_BYTES)?;
     }
     if let Some(expiry) = spec.expires_after {
         definition.expires_after_ms =

@@ -1,6 +1,6 @@
 //! The problems this module reports, put together in one way.
 
-use bellwether_api::{Problem, Span};
+use bellwether_api::{Problem, Size, Span};
 
 /// Characters of the caller's own text that are repeated to them.
 const QUOTED_CHARS_MAX: usize = 60;
@@ -60,6 +60,19 @@ pub(super) fn span_within(
         return Ok(span.0);
     }
     Err(out_of_range(field, span, format!("from {} to {}", Span(min_ms), Span(max_ms))))
+}
+
+/// Checks a size against its range and returns its bytes.
+pub(super) fn size_within(
+    field: &str,
+    size: Size,
+    min_bytes: u64,
+    max_bytes: u64,
+) -> Result<u64, Problem> {
+    if (min_bytes..=max_bytes).contains(&size.0) {
+        return Ok(size.0);
+    }
+    Err(out_of_range(field, size, format!("from {} to {}", Size(min_bytes), Size(max_bytes))))
 }
 
 /// Checks a count against its range.

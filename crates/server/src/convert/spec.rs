@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bellwether_api::{
-    BasicAuth, Delivery, HttpAuth, HttpTarget, JobSpec, MASK, OnFailure, Retention, Span, TextOr,
-    TextOrList,
+    BasicAuth, Delivery, HttpAuth, HttpTarget, JobSpec, MASK, OnFailure, Retention, Size, Span,
+    TextOr, TextOrList,
 };
 use bellwether_core::record::{self, Definition, Target};
 use serde_json::value::RawValue;
@@ -65,6 +65,8 @@ fn policies(definition: &Definition, spec: &mut JobSpec) {
     spec.misfire = definition.misfire.as_ref().map(policy::misfire_short);
     spec.overlap = definition.overlap.as_ref().map(policy::overlap_short);
     spec.timeout = span(definition.timeout_ms);
+    let limit = definition.memory_limit_bytes;
+    spec.memory_limit = (limit > 0).then_some(Size(limit));
     spec.expires_after = span(definition.expires_after_ms);
     spec.success = definition.success.as_ref().map(success::back);
     spec.retention = definition.retention.as_ref().map(|stored| Retention {

@@ -66,6 +66,7 @@ fn only_with_command(spec: &JobSpec) -> Result<(), Problem> {
         ("stdin", spec.stdin.is_some()),
         ("shell", spec.shell.is_some()),
         ("grace", spec.grace.is_some()),
+        ("memory_limit", spec.memory_limit.is_some()),
     ] {
         if given {
             return Err(not_applicable(field, "command"));

@@ -48,6 +48,10 @@ pub async fn drain(
         let detail = "this worker is part of the server; stop the server instead";
         return Err(Problem::new(409, "worker_built_in", detail).into());
     }
+    if !node.remotes.may_speak_for(&name, caller.namespace.as_deref()) {
+        let detail = "the worker is not one of the token's namespace";
+        return Err(Problem::new(403, "other_namespace", detail).into());
+    }
     if !node.remotes.drain(&name) {
         let name: String = name.chars().take(128).collect();
         let detail = format!("no worker called '{name}' is connected");
@@ -74,6 +78,7 @@ fn built_in(worker: &LocalWorker) -> Worker {
             ("http".to_owned(), options.http_slots as u64),
         ]),
         job_types: Vec::new(),
+        namespace: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         connected_at: None,
         heard_at: None,
@@ -96,6 +101,7 @@ fn remote(worker: WorkerState) -> Worker {
         runs: worker.runs.iter().take(RUNS_MAX).map(ToString::to_string).collect(),
         slots: worker.slots.map(|slots| ("all".to_owned(), u64::from(slots))).into_iter().collect(),
         job_types: worker.offer.job_types.into_iter().collect(),
+        namespace: worker.offer.namespace,
         version: worker.version,
         connected_at: worker.since.map(Instant),
         heard_at: Some(Instant(Time(clock::now().0.saturating_sub(silent_ms)))),

@@ -30,7 +30,8 @@ pub struct EventParams {
     queue: Option<String>,
 }
 
-/// What happens to runs, as it happens: server-sent events named after the event, with JSON data.
+/// What happens to runs, and jobs that the rules themselves have paused (`held`), as it happens:
+/// server-sent events named after the event, with JSON data.
 /// A reader that is too slow gets an event `missed` with the number of events it missed.
 #[utoipa::path(get, path = "/v1/events", tag = "operations", operation_id = "listenToEvents",
     params(EventParams),
@@ -59,13 +60,11 @@ pub async fn events(
         async move {
             loop {
                 match listening.receiver.recv().await {
-                    Ok(notice) => {
-                        let wanted = namespace.as_ref().is_none_or(|ns| notice.namespace == *ns)
-                            && queue.as_ref().is_none_or(|queue| notice.queue == *queue);
-                        if !wanted {
+                    Ok(news) => {
+                        if !news.is_about(namespace.as_deref(), queue.as_deref()) {
                             continue;
                         }
-                        let live = present_run::notice(&notice);
+                        let live = present_run::news(&news);
                         let data = serde_json::to_string(&live).unwrap_or_default();
                         let event = Event::default().event(live.event).data(data);
                         return Some((Ok(event), listening));

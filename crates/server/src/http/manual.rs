@@ -15,14 +15,17 @@ macro_rules! pages {
 }
 
 /// Names as in the path, and what they say.
-const PAGES: [(&str, &str); 9] = pages![
+const PAGES: [(&str, &str); 12] = pages![
     "cli",
     "configuration",
     "crontab",
     "errors",
+    "guarantees",
     "limits",
     "operations",
     "schedules",
+    "sdk-python",
+    "sdk-rust",
     "targets",
     "workers",
 ];

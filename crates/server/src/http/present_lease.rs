@@ -1,7 +1,7 @@
 //! Runs as workers lease them by plain HTTP, and their ends as these workers say them.
 
 use bellwether_api::{
-    CompletedOutcome, CompletedRun, Instant, LeasedCommand, LeasedRun, Problem, Span,
+    CompletedOutcome, CompletedRun, Instant, LeasedCommand, LeasedOutput, LeasedRun, Problem, Span,
 };
 use bellwether_core::record::{AttemptResult, CommandTarget, OutputChunk, Target};
 use bellwether_core::turn::{
@@ -12,9 +12,12 @@ use serde_json::value::RawValue;
 
 use super::answer::Answer;
 use crate::clock;
+use crate::work::PIECES_MAX;
 
 /// The most output that is taken of a run.
 const OUTPUT_MAX: usize = 1024 * 1024;
+/// The largest piece of output.
+pub const PIECE_MAX: usize = 128 * 1024;
 /// The largest result that is taken of a run.
 const RESULT_MAX: usize = 200 * 1024;
 
@@ -67,10 +70,6 @@ fn command_of(command: &CommandTarget) -> LeasedCommand {
 
 /// What a worker says about a run; `None` if there is no such run.
 pub fn report(ended: CompletedRun) -> Answer<Option<Report>> {
-    let too_large = |field: &str, max: usize| {
-        let detail = format!("{field} is larger than {max} bytes");
-        Problem::new(413, "payload_too_large", detail).at(format!("results.{field}"))
-    };
     if ended.output.len() > OUTPUT_MAX {
         return Err(too_large("output", OUTPUT_MAX).into());
     }
@@ -92,8 +91,9 @@ pub fn report(ended: CompletedRun) -> Answer<Option<Report>> {
         }
     };
     let now = clock::now();
-    let printed = Bytes::from(ended.output);
-    let kept = !printed.is_empty() || !result.is_empty();
+    let output_bytes = ended.output_bytes.unwrap_or(ended.output.len() as u64);
+    let (sequence, output) = last_pieces(ended.unanswered, ended.output_sequence, ended.output)?;
+    let kept = output_bytes > 0 || !result.is_empty();
     let finished = Finished {
         started: Some(ended.started_at.map_or(now, |at| at.0)),
         finished: ended.finished_at.map_or(now, |at| at.0),
@@ -104,17 +104,52 @@ pub fn report(ended: CompletedRun) -> Answer<Option<Report>> {
         reason: ended.reason.chars().take(64).collect(),
         detail: ended.detail.chars().take(1_000).collect(),
         result: kept.then(|| AttemptResult {
-            output_bytes: printed.len() as u64,
+            output_bytes,
             result: result.into(),
             ..AttemptResult::default()
         }),
-        output: if printed.is_empty() {
-            Vec::new()
-        } else {
-            vec![OutputChunk { stream: 1, data: printed, dropped_before: 0 }]
-        },
-        output_sequence: 0,
+        output_sequence: sequence,
+        output: output.into_iter().map(chunk).collect(),
     };
     let what = Reported::Finished(Box::new(finished));
     Ok(Some(Report { run, token: ended.fencing_token, what }))
+}
+
+/// The pieces of output that come with the end, and the number of the first.
+fn last_pieces(
+    unanswered: Option<LeasedOutput>,
+    sequence: u32,
+    output: String,
+) -> Answer<(u32, Vec<String>)> {
+    let out_of_range = |detail: String, field: &str| {
+        Problem::new(422, "out_of_range", detail).at(format!("results.{field}"))
+    };
+    if sequence > PIECES_MAX {
+        let detail = format!("there are at most {PIECES_MAX} pieces before");
+        return Err(out_of_range(detail, "output_sequence").into());
+    }
+    match unanswered {
+        None if output.is_empty() => Ok((sequence, Vec::new())),
+        None => Ok((sequence, vec![output])),
+        Some(last) if last.sequence.checked_add(1) != Some(sequence) => {
+            let detail = "it is the last piece before output_sequence".to_owned();
+            Err(out_of_range(detail, "unanswered.sequence").into())
+        }
+        Some(last) if last.text.len() > PIECE_MAX => {
+            Err(too_large("unanswered.text", PIECE_MAX).into())
+        }
+        Some(last) => {
+            let more = (!output.is_empty()).then_some(output);
+            Ok((last.sequence, [last.text].into_iter().chain(more).collect()))
+        }
+    }
+}
+
+fn chunk(text: String) -> OutputChunk {
+    OutputChunk { stream: 1, data: text.into(), dropped_before: 0 }
+}
+
+fn too_large(field: &str, max: usize) -> Problem {
+    let detail = format!("{field} is larger than {max} bytes");
+    Problem::new(413, "payload_too_large", detail).at(format!("results.{field}"))
 }

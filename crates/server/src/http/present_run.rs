@@ -11,6 +11,7 @@ use bellwether_core::time::Time;
 use bellwether_core::turn::{Notice, namespace_name, queue_name};
 
 use super::present_lease::raw_json;
+use crate::node::News;
 
 /// A run.
 #[must_use]
@@ -227,17 +228,37 @@ pub fn event(event: &Event) -> api::RunEvent {
 
 /// Something that has just happened.
 #[must_use]
-pub fn notice(notice: &Notice) -> api::LiveEvent {
+pub fn news(news: &News) -> api::LiveEvent {
+    match news {
+        News::Run(notice) => of_run(notice),
+        News::Held(held) => api::LiveEvent {
+            at: Instant(held.at),
+            event: "held".to_owned(),
+            run_id: None,
+            job_id: held.job.to_string(),
+            key: text(&held.key),
+            namespace: held.namespace.clone(),
+            queue: held.queue.clone(),
+            status: None,
+            attempt: None,
+            reason: text(held.reason),
+            detail: text(&held.why),
+        },
+    }
+}
+
+fn of_run(notice: &Notice) -> api::LiveEvent {
     api::LiveEvent {
         at: Instant(notice.at),
         event: event_name(notice.kind).to_owned(),
-        run_id: notice.run.to_string(),
+        run_id: Some(notice.run.to_string()),
         job_id: notice.run.job.to_string(),
         key: text(&notice.key),
         namespace: notice.namespace.clone(),
         queue: notice.queue.clone(),
-        status: run_status(notice.status),
+        status: Some(run_status(notice.status)),
         attempt: (notice.attempt > 0).then_some(notice.attempt),
         reason: text(&notice.reason),
+        detail: None,
     }
 }

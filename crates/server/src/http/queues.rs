@@ -2,7 +2,8 @@
 //!
 //! `lease` waits for work and hands it out, `heartbeat` keeps it, `complete` says how it ended. The
 //! rules are those of workers that dial in: the same names, leases and fencing tokens. A worker is
-//! known from its first `lease`; it gets as much as it asks for and no more.
+//! known from its first `lease`; it gets as much as it asks for and no more. One whose token is good
+//! for one namespace gets and keeps runs of that namespace alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +12,22 @@ use axum::Json;
 use axum::extract::{Path, State};
 use bellwether_api::{
     CompleteAnswer, CompleteRequest, CompleteResult, HeartbeatAnswer, HeartbeatRequest,
-    LeaseAnswer, LeaseRequest, Problem, Role, Span,
+    LeaseAnswer, LeaseRequest, LeasedOutput, Problem, Role, Span,
 };
 use bellwether_core::id::RunId;
+use bellwether_core::read;
+use bellwether_core::run as life;
 use bellwether_core::turn::{Input, Reply};
 use futures::future::join_all;
 
 use super::answer::Answer;
 use super::extract::JsonBody;
 use super::present_lease;
+use super::runs;
 use crate::access::Caller;
 use crate::node::Node;
 use crate::shard::Failure;
-use crate::work::{NotLetIn, Polling, check_worker_name};
+use crate::work::{NotLetIn, Piece, Polling, check_worker_name};
 
 /// The longest a request waits for work.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -34,14 +38,16 @@ const LEASED_MAX: u32 = 1_000;
 /// The most runs that one request is about.
 const RUNS_MAX: usize = 10_000;
 
-/// Whoever runs work sees the secrets of all jobs.
-fn may_work(caller: &Caller) -> Answer<()> {
+/// Whoever runs work sees the secrets of the jobs, so it takes more than a look; and whoever is
+/// bound to a namespace does not speak for the workers of others.
+fn may_speak(node: &Node, caller: &Caller, worker: &str) -> Answer<()> {
     caller.need(Role::Operator)?;
-    if caller.namespace.is_some() {
-        let detail = "a worker needs a token that is good for all namespaces";
-        return Err(Problem::new(403, "other_namespace", detail).into());
+    named(worker)?;
+    if node.remotes.may_speak_for(worker, caller.namespace.as_deref()) {
+        return Ok(());
     }
-    Ok(())
+    let detail = format!("the worker '{worker}' is not one of the token's namespace");
+    Err(Problem::new(403, "other_namespace", detail).at("worker").into())
 }
 
 fn refused(refusal: NotLetIn) -> Problem {
@@ -72,7 +78,7 @@ pub async fn lease(
     Path(queue): Path<String>,
     JsonBody(request): JsonBody<LeaseRequest>,
 ) -> Answer<Json<LeaseAnswer>> {
-    may_work(&caller)?;
+    caller.need(Role::Operator)?;
     let max = request.max.unwrap_or(1);
     if max == 0 || max > LEASED_MAX {
         let detail = format!("max must be from 1 to {LEASED_MAX}");
@@ -93,6 +99,7 @@ pub async fn lease(
     }
     let polling = Polling {
         worker: request.worker,
+        namespace: caller.namespace,
         queue,
         commands: request.commands,
         job_types: request.job_types.into_iter().collect(),
@@ -112,7 +119,8 @@ pub async fn lease(
     }))
 }
 
-/// Keeps what a worker holds. The answer names what is its own no more, and what it is to stop.
+/// Keeps what a worker holds, and stores what that has printed. The answer names what is its own no
+/// more, and what it is to stop.
 #[utoipa::path(post, path = "/v1/queues/{queue}/heartbeat", tag = "workers", operation_id = "heartbeat",
     params(("queue" = String, Path, description = "The queue")),
     request_body = HeartbeatRequest,
@@ -126,30 +134,49 @@ pub async fn heartbeat(
     Path(_queue): Path<String>,
     JsonBody(request): JsonBody<HeartbeatRequest>,
 ) -> Answer<Json<HeartbeatAnswer>> {
-    may_work(&caller)?;
-    named(&request.worker)?;
+    may_speak(&node, &caller, &request.worker)?;
     enough(request.runs.len(), "runs")?;
-    for held in &request.runs {
+    let (mut at, mut pieces) = (Vec::new(), Vec::new());
+    for held in request.runs {
         short("runs.run_id", &held.run_id, 64)?;
-        token("runs.fencing_token", held.fencing_token)?;
+        let token = token("runs.fencing_token", held.fencing_token)?;
+        let Ok(run) = held.run_id.parse::<RunId>() else { continue };
+        at.push((run, token));
+        if let Some(LeasedOutput { sequence, text }) = held.output {
+            small("runs.output.text", &text, present_lease::PIECE_MAX)?;
+            pieces.push(Piece { run, token, sequence, text });
+        }
     }
-    let at: Vec<(RunId, u64)> = request
-        .runs
-        .iter()
-        .filter_map(|held| Some((held.run_id.parse().ok()?, held.fencing_token)))
-        .collect();
     // A worker that nobody knows holds nothing.
     let (lost, stop) = node
         .remotes
         .beat(&request.worker, &at)
         .unwrap_or_else(|| (at.iter().map(|(run, _)| *run).collect(), Vec::new()));
+    let full = print(&node, &request.worker, pieces).await?;
     let names = |runs: Vec<RunId>| runs.iter().map(ToString::to_string).collect();
     let lease = span(node.remotes.settings().lease);
     let draining = node.remotes.is_draining(&request.worker);
-    Ok(Json(HeartbeatAnswer { lost: names(lost), stop: names(stop), draining, lease }))
+    let (lost, stop, full) = (names(lost), names(stop), names(full));
+    Ok(Json(HeartbeatAnswer { lost, stop, draining, full, lease }))
 }
 
-/// Stores how runs ended. Whether each was still the worker's is in the answer.
+/// Stores output; of which runs no more is taken.
+async fn print(node: &Node, worker: &str, pieces: Vec<Piece>) -> Answer<Vec<RunId>> {
+    match node.remotes.print(worker, pieces).await {
+        Ok(full) => Ok(full),
+        Err(None) => Err(Failure::Stopped.into()),
+        Err(Some(Piece { run, sequence, .. })) => {
+            let detail = format!(
+                "piece {sequence} of the output of {run} came before an earlier one; \
+                 count them from 0, and send each until it is answered"
+            );
+            Err(Problem::new(422, "output_gap", detail).at("runs.output.sequence").into())
+        }
+    }
+}
+
+/// Stores how runs ended. Whether each was still the worker's is in the answer; one whose end had
+/// been stored before is `accepted` and `repeated`, so this can be sent again.
 #[utoipa::path(post, path = "/v1/queues/{queue}/complete", tag = "workers", operation_id = "completeRuns",
     params(("queue" = String, Path, description = "The queue")),
     request_body = CompleteRequest,
@@ -163,19 +190,19 @@ pub async fn complete(
     Path(_queue): Path<String>,
     JsonBody(request): JsonBody<CompleteRequest>,
 ) -> Answer<Json<CompleteAnswer>> {
-    may_work(&caller)?;
-    named(&request.worker)?;
+    may_speak(&node, &caller, &request.worker)?;
     enough(request.results.len(), "results")?;
     let mut results = Vec::new();
     let mut reports = Vec::new();
     for (at, ended) in request.results.into_iter().enumerate() {
         short("results.run_id", &ended.run_id, 64)?;
-        token("results.fencing_token", ended.fencing_token)?;
+        let _ = token("results.fencing_token", ended.fencing_token)?;
         short("results.reason", &ended.reason, 64)?;
         short("results.detail", &ended.detail, 1_000)?;
         let run_id = ended.run_id.clone();
-        results.push(CompleteResult { run_id, accepted: false });
-        if let Some(report) = present_lease::report(ended)? {
+        results.push(CompleteResult { run_id, accepted: false, repeated: false });
+        let report = present_lease::report(ended)?;
+        if let Some(report) = report.filter(|report| is_within_reach(&node, &caller, report.run)) {
             reports.push((at, report));
         }
     }
@@ -183,11 +210,18 @@ pub async fn complete(
     node.remotes.reported(&request.worker, &told);
     let asked = reports.into_iter().map(|(at, report)| {
         let node = node.clone();
-        async move { (at, node.ask(report.run.job, Input::Report(report)).await) }
+        let attempt = (report.run, report.token);
+        async move { (at, attempt, node.ask(report.run.job, Input::Report(report)).await) }
     });
-    for (at, reply) in join_all(asked).await {
+    for (at, (run, token), reply) in join_all(asked).await {
         match reply {
-            Ok(reply) => results[at].accepted = reply != Reply::Stale,
+            Ok(Reply::Stale) => {
+                let known = read::run(&*node.view(), run)?;
+                let repeated = known.is_some_and(|known| life::was_reported(&known.run, token));
+                results[at].accepted = repeated;
+                results[at].repeated = repeated;
+            }
+            Ok(_) => results[at].accepted = true,
             Err(Failure::Rejected(_)) => {}
             Err(failure) => return Err(failure.into()),
         }
@@ -195,9 +229,14 @@ pub async fn complete(
     Ok(Json(CompleteAnswer { results }))
 }
 
-fn token(field: &str, token: u64) -> Answer<()> {
+/// Whether a caller may say anything about a run.
+fn is_within_reach(node: &Node, caller: &Caller, run: RunId) -> bool {
+    caller.namespace.is_none() || runs::find(node, caller, &run.to_string()).is_ok()
+}
+
+fn token(field: &str, token: u64) -> Answer<u64> {
     if i64::try_from(token).is_ok() {
-        return Ok(());
+        return Ok(token);
     }
     let detail = "there is no such token; send the one that came with the run";
     Err(Problem::new(422, "out_of_range", detail).at(field).into())
@@ -209,6 +248,14 @@ fn short(field: &str, text: &str, max: usize) -> Answer<()> {
     }
     let detail = format!("it has at most {max} characters");
     Err(Problem::new(422, "too_long", detail).at(field).into())
+}
+
+fn small(field: &str, text: &str, max: usize) -> Answer<()> {
+    if text.len() <= max {
+        return Ok(());
+    }
+    let detail = format!("it has at most {max} bytes");
+    Err(Problem::new(413, "payload_too_large", detail).at(field).into())
 }
 
 fn named(worker: &str) -> Answer<()> {

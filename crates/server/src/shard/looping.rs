@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use bellwether_core::agenda::Agenda;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{
-    Assignment, Decided, Effect, Halt, Input, Memory, Notice, Reply, Turn,
-};
+use bellwether_core::turn::{Assignment, Decided, Effect, Halt, Input, Memory, Reply, Turn};
 use bellwether_core::waist::{Batch, Shard, StoreError};
 use bellwether_store::Engine;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -19,6 +17,7 @@ use super::handle::{Answer, Failure, Message, ShardHandle, ShardStatus};
 use crate::batches::Batches;
 use crate::clock;
 use crate::metrics::Metrics;
+use crate::node::News;
 use crate::work::{Dispatch, Remotes};
 
 /// Entries of the due index a shard holds in memory.
@@ -47,7 +46,7 @@ pub struct ShardParts {
     /// Where its figures go.
     pub metrics: Arc<Metrics>,
     /// Who hears what happens.
-    pub notices: tokio::sync::broadcast::Sender<Arc<Notice>>,
+    pub notices: tokio::sync::broadcast::Sender<Arc<News>>,
     /// Who hears that it has failed.
     pub failed: tokio::sync::mpsc::UnboundedSender<(Shard, StoreError)>,
 }
@@ -258,10 +257,13 @@ impl Looping {
                     }
                 }
                 Effect::Notice(notice) => {
-                    let _ = self.parts.notices.send(Arc::from(notice));
+                    let _ = self.parts.notices.send(Arc::new(News::Run(notice)));
+                }
+                Effect::Held(held) => {
+                    tracing::error!(job = %held.job, why = held.why, "a job was paused");
+                    let _ = self.parts.notices.send(Arc::new(News::Held(held)));
                 }
                 Effect::Batch(id) => self.parts.batches.changed(id),
-                Effect::Held { job, why } => tracing::error!(%job, why, "a job was paused"),
             }
         }
         if !assignments.is_empty() {

@@ -139,6 +139,8 @@ impl Dispatch {
                 continue;
             }
             let free = seat.room.free(&lane.work).saturating_sub(better);
+            // What only one namespace can use need not be shared.
+            let others = if seat.offer.namespace.is_some() { 0 } else { others };
             let granted = queue.allowed(&lane.namespace, want, free, others, Instant::now());
             if granted > 0 {
                 queue.take(&lane.namespace, granted);

@@ -80,6 +80,7 @@ impl LocalWorker {
     ) -> Arc<LocalWorker> {
         let handlers = handlers::slots();
         let offer = Offer {
+            namespace: None,
             queues: options.queues.clone(),
             labels: BTreeMap::new(),
             commands: true,

@@ -19,5 +19,6 @@ pub use dispatch::Dispatch;
 pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
 pub use queues::QueueLimits;
 pub use remote::{
-    LeaseSettings, NotLetIn, Polling, Remotes, StillHeld, WorkerState, check_worker_name, service,
+    LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, StillHeld, WorkerState,
+    check_worker_name, service,
 };

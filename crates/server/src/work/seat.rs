@@ -11,6 +11,8 @@ use super::dispatch::Order;
 /// What a worker takes at all.
 #[derive(Clone, Debug, Default)]
 pub struct Offer {
+    /// The one namespace whose runs it may have; `None` for all.
+    pub namespace: Option<String>,
     /// The queues it takes from; empty for all.
     pub queues: BTreeSet<String>,
     /// What it says about itself.
@@ -32,7 +34,9 @@ impl Offer {
             Work::Http => self.http,
             Work::Handler(name) => self.job_types.contains(name),
         };
-        can && (self.queues.is_empty() || self.queues.contains(&lane.queue))
+        let may = self.namespace.as_ref().is_none_or(|own| *own == lane.namespace);
+        can && may
+            && (self.queues.is_empty() || self.queues.contains(&lane.queue))
             && lane.requires.iter().all(|(name, value)| self.labels.get(name) == Some(value))
     }
 }

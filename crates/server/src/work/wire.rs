@@ -1,7 +1,7 @@
 //! Between the core's records and what workers are told and say.
 
 use bellwether_core::record::{
-    AttemptResult, Broker, Header, HttpTarget, OutputChunk, PublishTarget, Success,
+    AttemptResult, Broker, Definition, Header, HttpTarget, OutputChunk, PublishTarget, Success,
     Target as StoredTarget,
 };
 use bellwether_core::time::Time;
@@ -29,12 +29,12 @@ pub fn assignment_of(assignment: &Assignment) -> wire::Assignment {
         token: assignment.token,
         scheduled_at: assignment.scheduled.to_string(),
         timeout_ms: definition.timeout_ms,
-        target: definition.target.as_ref().map(target_of),
+        target: definition.target.as_ref().map(|target| target_of(target, definition)),
         success: definition.success.as_ref().map(rules_of),
     }
 }
 
-fn target_of(target: &StoredTarget) -> wire::assignment::Target {
+fn target_of(target: &StoredTarget, definition: &Definition) -> wire::assignment::Target {
     match target {
         StoredTarget::Command(command) => wire::assignment::Target::Command(wire::Command {
             line: command.line.clone(),
@@ -45,6 +45,7 @@ fn target_of(target: &StoredTarget) -> wire::assignment::Target {
             stdin: command.stdin.clone(),
             shell: command.shell.clone(),
             grace_ms: command.grace_ms,
+            memory_limit_bytes: definition.memory_limit_bytes,
         }),
         StoredTarget::Http(http) => wire::assignment::Target::Http(http_of(http)),
         StoredTarget::Handler(handler) => wire::assignment::Target::Handler(wire::Handler {
@@ -160,11 +161,11 @@ pub fn finished_of(finished: wire::Finished) -> Option<Finished> {
     };
     let (output_sequence, output) = finished.output.map(chunks_of).unwrap_or_default();
     let http_status = finished.http.as_ref().map_or(0, |http| http.status);
+    let usage = finished.usage.unwrap_or_default();
     let worth_keeping = finished.http.is_some()
         || finished.output_bytes > 0
-        || finished.usage.is_some()
+        || usage != wire::Usage::default()
         || !finished.result.is_empty();
-    let usage = finished.usage.unwrap_or_default();
     let http = finished.http.unwrap_or_default();
     let result = worth_keeping.then(|| AttemptResult {
         http_status,

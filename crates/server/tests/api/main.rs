@@ -11,6 +11,7 @@ mod control;
 mod create;
 mod history;
 mod lists;
+mod namespaces;
 mod polling;
 mod puppet;
 mod queues;

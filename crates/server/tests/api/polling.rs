@@ -33,6 +33,10 @@ async fn r46_any_language_is_a_worker_with_three_requests() {
     assert_eq!(stale["results"][0]["accepted"], false);
     let done = post(&world, "/v1/queues/q/complete", ended("succeeded", token)).await;
     assert_eq!(done["results"][0]["accepted"], true, "{done}");
+    let again = post(&world, "/v1/queues/q/complete", ended("succeeded", token)).await;
+    let again = &again["results"][0];
+    assert_eq!((&again["accepted"], &again["repeated"]), (&json!(true), &json!(true)));
+    assert_eq!(done["results"][0]["repeated"], json!(null));
     let run = world.first_run(&job).await;
     assert_eq!(run.status, RunStatus::Succeeded);
     assert_eq!(run.attempts[0].result.as_ref().unwrap().get(), r#"{"id":7}"#);
@@ -123,4 +127,108 @@ async fn a_polling_worker_keeps_its_runs_over_a_restart_and_gives_up_what_it_doe
     let ended = json!({"worker": "p", "job_types": ["x"], "wait": "0s"});
     let told = post(&world, "/v1/queues/default/lease", ended).await;
     assert_eq!(told["draining"], true, "{told}");
+}
+
+#[tokio::test]
+async fn an_end_that_is_said_again_is_told_from_a_lease_that_was_lost() {
+    let world = world().await;
+    let spec = json!({"schedule": {"delay": "0s"}, "job_type": "x",
+        "delivery": "at_least_once", "retry": {"max": 1, "initial": "1ms"}});
+    let job = world.add(spec).await;
+    let ask = json!({"worker": "p", "job_types": ["x"], "wait": "30s"});
+    let mut attempts = Vec::new();
+    let complete = async |run: &serde_json::Value, outcome: &str| {
+        let ended = json!({"run_id": run["run_id"], "fencing_token": run["fencing_token"], "outcome": outcome});
+        let body = json!({"worker": "p", "results": [ended]});
+        let answer = post(&world, "/v1/queues/default/complete", body).await;
+        let result = answer["results"][0].clone();
+        (result["accepted"] == true, result["repeated"] == true)
+    };
+    // Handed back, then failed, then lost, then a success; each is asked about once more.
+    for outcome in ["handed_back", "failed", "", "succeeded"] {
+        let leased = post(&world, "/v1/queues/default/lease", ask.clone()).await;
+        let run = leased["runs"][0].clone();
+        if outcome.is_empty() {
+            let queued = |run: &bellwether_api::Run| run.status == RunStatus::Queued;
+            world.run_when(&job, 1, queued).await;
+            assert_eq!(complete(&run, "succeeded").await, (false, false), "it was lost");
+        } else {
+            assert_eq!(complete(&run, outcome).await, (true, false), "{outcome}");
+            assert_eq!(complete(&run, outcome).await, (true, true), "{outcome}");
+        }
+        attempts.push((run, !outcome.is_empty()));
+    }
+    for (run, was_reported) in attempts {
+        assert_eq!(complete(&run, "failed").await, (was_reported, was_reported), "{run}");
+    }
+    assert_eq!(world.first_run(&job).await.status, RunStatus::Succeeded);
+}
+
+/// A run with its output, as a heartbeat brings it.
+fn printing(run: &serde_json::Value, sequence: u32, text: &str) -> serde_json::Value {
+    json!({"worker": "p", "runs": [{"run_id": run["run_id"], "fencing_token": run["fencing_token"],
+        "output": {"sequence": sequence, "text": text}}]})
+}
+
+#[tokio::test]
+async fn r37_output_comes_with_heartbeats_once_and_can_be_followed() {
+    let world = patient().await;
+    let job = world.add(json!({"schedule": {"delay": "0s"}, "job_type": "x"})).await;
+    let ask = json!({"worker": "p", "job_types": ["x"], "wait": "30s"});
+    let leased = post(&world, "/v1/queues/default/lease", ask).await;
+    let run = &leased["runs"][0];
+    let path = format!("/v1/runs/{}/output", run["run_id"].as_str().unwrap());
+    let beat = "/v1/queues/default/heartbeat";
+    let kept = post(&world, beat, printing(run, 0, "one\n")).await;
+    assert_eq!((&kept["lost"], &kept["full"]), (&json!([]), &json!(null)));
+    assert_eq!(world.send("GET", &path, "").await.1, "one\n");
+    let url = format!("http://{}{path}?follow=true", world.server.local_addr());
+    let mut following = crate::world::http_client().get(url).send().await.unwrap();
+    assert_eq!(following.chunk().await.unwrap().unwrap(), "one\n");
+    post(&world, beat, printing(run, 1, "two\n")).await;
+    post(&world, beat, printing(run, 1, "two\n")).await;
+    assert_eq!(following.chunk().await.unwrap().unwrap(), "two\n");
+    let early = printing(run, 3, "four\n").to_string();
+    let (status, refused) = world.send("POST", beat, early).await;
+    assert_eq!((status, &refused["code"]), (422, &json!("output_gap")), "{refused}");
+    let large = printing(run, 2, &"x".repeat(128 * 1024 + 1)).to_string();
+    assert_eq!(world.send("POST", beat, large).await.0, 413);
+    // Nobody prints for others.
+    let mut forged = printing(run, 2, "forged\n");
+    forged["runs"][0]["fencing_token"] = json!(1);
+    assert_eq!(post(&world, beat, forged).await["lost"], json!([run["run_id"]]));
+    let ended = json!({"run_id": run["run_id"], "fencing_token": run["fencing_token"],
+        "unanswered": {"sequence": 1, "text": "two\n"}, "output": "three\n", "output_sequence": 2,
+        "outcome": "succeeded", "output_bytes": 14});
+    let mut wrong = ended.clone();
+    wrong["unanswered"]["sequence"] = json!(0);
+    let body = json!({"worker": "p", "results": [wrong]}).to_string();
+    assert_eq!(world.send("POST", "/v1/queues/default/complete", body).await.0, 422);
+    let body = json!({"worker": "p", "results": [ended]});
+    let done = post(&world, "/v1/queues/default/complete", body).await;
+    assert_eq!(done["results"][0]["accepted"], true);
+    assert_eq!(following.chunk().await.unwrap().unwrap(), "three\n");
+    assert_eq!(following.chunk().await.unwrap(), None, "it ends with the run");
+    assert_eq!(world.send("GET", &path, "").await.1, "one\ntwo\nthree\n");
+    assert_eq!(world.first_run(&job).await.attempts[0].output_bytes, Some(14));
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_what_a_worker_that_polls_prints() {
+    let world = patient().await;
+    world.add(json!({"schedule": {"delay": "0s"}, "job_type": "x"})).await;
+    let ask = json!({"worker": "p", "job_types": ["x"], "wait": "30s"});
+    let leased = post(&world, "/v1/queues/default/lease", ask).await;
+    let run = &leased["runs"][0];
+    let piece = "x".repeat(128 * 1024);
+    for sequence in 0..8 {
+        let kept =
+            post(&world, "/v1/queues/default/heartbeat", printing(run, sequence, &piece)).await;
+        assert_eq!(kept["full"], json!(null), "{sequence}");
+    }
+    let kept = post(&world, "/v1/queues/default/heartbeat", printing(run, 8, "more")).await;
+    assert_eq!((&kept["full"], &kept["lost"]), (&json!([run["run_id"]]), &json!([])));
+    let path = format!("/v1/runs/{}/output", run["run_id"].as_str().unwrap());
+    let (_, output) = world.send("GET", &path, "").await;
+    assert_eq!(output.as_str().unwrap().len(), 1024 * 1024);
 }

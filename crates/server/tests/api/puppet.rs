@@ -36,12 +36,26 @@ pub fn hello(name: &str, slots: u32) -> wire::Hello {
 
 impl Puppet {
     pub async fn dial(world: &World, hello: wire::Hello) -> Result<Puppet, Status> {
+        Puppet::dial_as(world, hello, None).await
+    }
+
+    /// With a token.
+    pub async fn dial_as(
+        world: &World,
+        hello: wire::Hello,
+        token: Option<&str>,
+    ) -> Result<Puppet, Status> {
         let address = format!("http://{}", world.server.local_addr());
         let channel = tonic::transport::Endpoint::from_shared(address).unwrap();
         let mut client = WorkersClient::new(channel.connect().await.unwrap());
         let (say, said) = mpsc::channel(16);
         say.send(wire::FromWorker { message: Some(Said::Hello(hello)) }).await.unwrap();
-        let mut hear = client.work(ReceiverStream::new(said)).await?.into_inner();
+        let mut request = tonic::Request::new(ReceiverStream::new(said));
+        if let Some(token) = token {
+            let value = format!("Bearer {token}").parse().unwrap();
+            request.metadata_mut().insert("authorization", value);
+        }
+        let mut hear = client.work(request).await?.into_inner();
         let Some(Told::Welcome(welcome)) = hear.message().await?.unwrap().message else {
             panic!("no welcome");
         };

@@ -1,16 +1,18 @@
 //! Stopping and starting on the same data.
 
 use bellwether_api::{JobStatus, RunStatus, TickFate};
-use bellwether_client::PageFilter;
+use bellwether_client::{EventFilter, Heard, PageFilter};
 use bellwether_core::id::JobId;
 use bellwether_core::key;
 use bellwether_core::record::{self, Definition, JobRow};
 use bellwether_core::waist::{Batch, Family, Op};
 use bellwether_server::Config;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
+use futures::StreamExt;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::puppet::post;
 use crate::world::{World, config, now};
 
 #[tokio::test]
@@ -133,6 +135,43 @@ async fn r24_a_schedule_that_no_longer_compiles_holds_its_own_job_and_can_be_rea
     assert_eq!(world.send("PATCH", "/v1/jobs/b", patch).await.0, 200);
     let ran = world.runs(&broken).await.len();
     world.until("it goes on", async || world.runs(&broken).await.len() > ran).await;
+}
+
+#[tokio::test]
+async fn r24_whoever_listens_hears_of_a_job_that_is_held() {
+    let started = async |dir: TempDir| {
+        let settings = Config { worker: false, ..config(&dir) };
+        let server = bellwether_server::start(settings).await.unwrap();
+        let client = bellwether_client::Client::new(&server.local_addr().to_string()).unwrap();
+        World { server, client, dir }
+    };
+    let world = started(tempfile::tempdir().unwrap()).await;
+    // It counts from the end of the run before, and only then finds out that it cannot be read.
+    let spec = json!({"key": "b", "schedule": {"every": "1s", "after": "finish"}, "job_type": "x"});
+    let job = world.add(spec).await;
+    let ask = json!({"worker": "p", "job_types": ["x"], "wait": "30s"});
+    let leased = post(&world, "/v1/queues/default/lease", ask).await;
+    let run = &leased["runs"][0];
+    let World { server, dir, .. } = world;
+    server.shutdown().await.unwrap();
+    lose_zone(&dir, &job.info.id);
+    let world = started(dir).await;
+    let events = world.client.events(&EventFilter::default()).await.unwrap();
+    let ended = json!({"run_id": run["run_id"], "fencing_token": run["fencing_token"], "outcome": "succeeded"});
+    let body = json!({"worker": "p", "results": [ended]});
+    post(&world, "/v1/queues/default/complete", body).await;
+    let mut events = std::pin::pin!(events);
+    let held = loop {
+        match events.next().await.unwrap().unwrap() {
+            Heard::Event(event) if event.event == "held" => break event,
+            _ => {}
+        }
+    };
+    assert_eq!((held.job_id.as_str(), held.key.as_deref()), (job.info.id.as_str(), Some("b")));
+    assert_eq!((held.run_id, held.status), (None, None));
+    assert_eq!(held.reason.as_deref(), Some("schedule_broken"));
+    assert!(held.detail.unwrap().contains("no longer compiles"));
+    assert_eq!(world.client.job("b").await.unwrap().info.status, JobStatus::Paused);
 }
 
 #[tokio::test]

@@ -11,6 +11,22 @@ use serde_json::json;
 use crate::world::{World, http_client, now};
 
 #[tokio::test]
+async fn a_command_that_uses_more_memory_than_it_may_fails_and_says_so() {
+    let world = World::new().await;
+    let hold = "python3 -c 'import sys; x = bytearray(300 << 20); sys.stdin.read()'";
+    let script =
+        format!("mkfifo {0}/never; exec 3<>{0}/never; {hold} <&3", world.dir.path().display());
+    let spec = json!({"schedule": {"delay": "0s"}, "command": script, "memory_limit": "200M"});
+    let job = world.add(spec).await;
+    assert_eq!(job.spec.memory_limit.unwrap().to_string(), "200M");
+    let run = world.first_run(&job).await;
+    assert_eq!(run.status, RunStatus::Failed);
+    let attempt = &run.attempts[0];
+    assert_eq!(attempt.reason.as_deref(), Some("memory_limit"), "{attempt:?}");
+    assert!(attempt.detail.as_ref().unwrap().contains("200 MiB"), "{attempt:?}");
+}
+
+#[tokio::test]
 async fn r46_shell_python_and_a_binary_run_as_processes() {
     let world = World::new().await;
     for (command, output) in [

@@ -64,8 +64,22 @@ impl World {
 
     /// Sends a request as it stands: status and body.
     pub async fn send(&self, method: &str, path: &str, body: impl Into<String>) -> (u16, Value) {
+        self.send_as(None, method, path, body).await
+    }
+
+    /// The same, with a token.
+    pub async fn send_as(
+        &self,
+        token: Option<&str>,
+        method: &str,
+        path: &str,
+        body: impl Into<String>,
+    ) -> (u16, Value) {
         let url = format!("http://{}{path}", self.server.local_addr());
-        let request = http_client().request(method.parse().unwrap(), url);
+        let mut request = http_client().request(method.parse().unwrap(), url);
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
         let answer = request.body(body.into()).send().await.unwrap();
         let status = answer.status().as_u16();
         let text = answer.text().await.unwrap();

@@ -29,6 +29,8 @@ pub struct CommandTarget {
     pub stdin: Option<Bytes>,
     /// The shell for [`Program::Shell`]; `/bin/sh` if not given.
     pub shell: Option<String>,
+    /// How much memory its processes may use together; without limit if not given.
+    pub memory_limit_bytes: Option<u64>,
 }
 
 impl CommandTarget {
@@ -45,7 +47,15 @@ impl CommandTarget {
     }
 
     fn new(program: Program) -> CommandTarget {
-        CommandTarget { program, env: Vec::new(), cwd: None, user: None, stdin: None, shell: None }
+        CommandTarget {
+            program,
+            env: Vec::new(),
+            cwd: None,
+            user: None,
+            stdin: None,
+            shell: None,
+            memory_limit_bytes: None,
+        }
     }
 
     /// Checks what can be checked without executing.
@@ -119,6 +129,7 @@ impl fmt::Debug for CommandTarget {
             .field("user", &self.user)
             .field("stdin_bytes", &self.stdin.as_ref().map(Bytes::len))
             .field("shell", &self.shell)
+            .field("memory_limit_bytes", &self.memory_limit_bytes)
             .finish()
     }
 }

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //!  spawn ──► running ──exit──► drain: until the pipes close, a short while at most ──► judged
-//!               │
-//!               └─timeout, stop──► TERM to the tree ──grace──► KILL ──► none left ──► reported
+//!               ├─timeout, stop──► TERM to the tree ──grace──► KILL ──► none left ──► reported
+//!               └─too much memory───────────────────────────────┘
 //! ```
 //!
 //! Background processes that a command leaves behind when it exits by itself go on running, as
 //! under cron. They do not delay the report, and what they print after it is not kept. A command
-//! that is stopped or timed out takes everything it started with it.
+//! that is stopped, timed out or too large takes everything it started with it.
 
+mod meter;
 mod pump;
+mod running;
 mod spawn;
+mod watch;
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -19,188 +22,91 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tokio::process::Child;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::attempt::{Attempt, CommandTarget};
-use crate::control::{Requests, Stop};
-use crate::executor::{Ending, Shared};
+use crate::control::Requests;
+use crate::executor::{Ending, Shared, stopped};
 use crate::finished::{Failure, Outcome, ReasonCode};
 use crate::output::{LiveOutput, Stream};
 use crate::rules::Judge;
-use crate::tree::{self, Mark, ProcessId, Wanted};
 
+use meter::{Limit, Meter};
 use pump::Pump;
+use running::Running;
+use watch::{Ended, Watch, Watched};
 
 /// How long after its exit a command's pipes are read if a background process holds them.
 const DRAIN_TIME: Duration = Duration::from_millis(250);
-/// How long to wait for the exit status of a process that is known to be dead.
-const REAP_TIME: Duration = Duration::from_secs(1);
-
-/// Why watching a command ended.
-enum Watched {
-    Exited(std::io::Result<ExitStatus>),
-    TimedOut(Duration),
-    Stopped(Stop),
-}
-
-/// A started command. Dropping it before its exit was noticed kills its process group: this
-/// happens only if the future that runs it is dropped.
-struct Running {
-    child: Child,
-    root: Option<ProcessId>,
-    reaped: bool,
-}
-
-impl Running {
-    fn new(child: Child) -> Running {
-        let root = child.id().and_then(|pid| ProcessId::of(i32::try_from(pid).ok()?));
-        Running { child, root, reaped: false }
-    }
-
-    async fn wait(&mut self) -> std::io::Result<ExitStatus> {
-        let status = self.child.wait().await;
-        self.reaped = true;
-        status
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let (false, Some(root)) = (self.reaped, self.root) {
-            tree::kill_group(root.pid);
-        }
-    }
-}
-
 /// Runs the command of an attempt.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     attempt: &Arc<Attempt>,
     target: &CommandTarget,
     mut judge: Judge,
-    mut requests: Requests,
+    requests: Requests,
     output: &LiveOutput,
 ) -> Ending {
-    let mut running = match start(shared, attempt, target).await {
-        Ok(running) => running,
+    let (mut running, limit) = match start(shared, attempt, target).await {
+        Ok(started) => started,
         Err(failure) => return not_started(failure),
     };
-    let mut pump = Pump::new(&mut running.child, target.stdin.clone(), output, &mut judge);
-    let mut survivors = 0;
-    let watched = watch(&mut running, &mut pump, &mut requests, attempt.timeout).await;
-    let (status, stopped) = match watched {
-        Watched::Exited(status) => (status.ok(), None),
+    let pump = Pump::new(&mut running.child, target.stdin.clone(), output, &mut judge);
+    let meter = Meter::new(running.root.map(|root| root.pid), limit);
+    let mut watch = Watch { attempt, running, pump, meter, requests };
+    let mut ended = match watch.watch().await {
+        Watched::Exited(status) => Ended { status: status.ok(), outcome: None, survivors: 0 },
         Watched::TimedOut(limit) => {
-            let ended =
-                end(shared, attempt, &mut running, &mut pump, &mut requests, attempt.grace).await;
-            survivors = ended.1;
-            (ended.0, Some(timed_out(limit)))
+            watch.end(&shared.scanner, attempt.grace, timed_out(limit)).await
         }
         Watched::Stopped(stop) => {
             let grace = stop.grace.unwrap_or(attempt.grace);
-            let ended = end(shared, attempt, &mut running, &mut pump, &mut requests, grace).await;
-            survivors = ended.1;
-            (ended.0, Some(crate::executor::stopped(stop.reason)))
+            watch.end(&shared.scanner, grace, stopped(stop.reason)).await
+        }
+        Watched::TooLarge(used) => {
+            // At once, as the kernel does: it would only grow.
+            let outcome = Outcome::Failed(watch.meter.over(used));
+            watch.end(&shared.scanner, Duration::ZERO, outcome).await
         }
     };
-    if timeout(DRAIN_TIME, pump.run()).await.is_err() {
+    if timeout(DRAIN_TIME, watch.pump.run()).await.is_err() {
         tracing::debug!(run = attempt.run_id, "a background process holds the command's output");
     }
+    let Watch { running, pump, meter, .. } = watch;
     pump.abandon(&shared.leftover_pipes);
-    finish(status, stopped, survivors, judge, output)
+    ended.outcome = ended.outcome.or_else(|| meter.ended_by_kernel().map(Outcome::Failed));
+    let usage = meter.total(running.spent);
+    Ending { usage, ..finish(ended, judge, output) }
 }
 
 async fn start(
     shared: &Arc<Shared>,
     attempt: &Arc<Attempt>,
     target: &CommandTarget,
-) -> Result<Running, Failure> {
+) -> Result<(Running, Option<Limit>), Failure> {
     let (shared, attempt, target) = (Arc::clone(shared), Arc::clone(attempt), target.clone());
     // Starting blocks: it reads directories, asks for accounts and waits for the exec. If nobody
     // waits for the result any more, dropping it ends the command.
-    let start = move || spawn::spawn(&attempt, &target, &shared.options.pass_env).map(Running::new);
+    let start = move || {
+        let limit = target.memory_limit_bytes.map(|bytes| limit(&shared, &attempt, bytes));
+        let group = limit.as_ref().and_then(|limit| limit.group.as_deref());
+        let child = spawn::spawn(&attempt, &target, &shared.options.pass_env, group)?;
+        Ok((Running::new(child), limit))
+    };
     tokio::task::spawn_blocking(start)
         .await
         .unwrap_or_else(|error| Err(Failure::new(ReasonCode::Internal, error.to_string())))
 }
 
-/// Watches a command until it exits, takes too long or is to be stopped.
-async fn watch(
-    running: &mut Running,
-    pump: &mut Pump<'_>,
-    requests: &mut Requests,
-    limit: Option<Duration>,
-) -> Watched {
-    let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
-    let too_late = async {
-        match deadline {
-            Some((at, limit)) => {
-                sleep_until(at).await;
-                limit
-            }
-            None => std::future::pending().await,
-        }
-    };
-    let mut too_late = std::pin::pin!(too_late);
-    loop {
-        tokio::select! {
-            biased;
-            status = running.wait() => return Watched::Exited(status),
-            stop = requests.next() => return Watched::Stopped(stop),
-            limit = &mut too_late => return Watched::TimedOut(limit),
-            () = pump.run(), if !pump.is_done() => {}
-        }
-    }
-}
-
-/// Ends the whole process tree of a command while its output goes on being read. Returns its exit
-/// status and how many processes could not be ended.
-async fn end(
-    shared: &Shared,
-    attempt: &Attempt,
-    running: &mut Running,
-    pump: &mut Pump<'_>,
-    requests: &mut Requests,
-    grace: Duration,
-) -> (Option<ExitStatus>, usize) {
-    let mark = Mark {
-        instance: attempt.instance.clone(),
-        run_id: attempt.run_id.clone(),
-        attempt: attempt.attempt.to_string(),
-    };
-    let wanted = Wanted { root: running.root, mark: &|found| *found == mark };
-    let ending = async {
-        let ended = tree::end(&shared.scanner, &wanted, grace_over(grace, requests)).await;
-        for survivor in &ended.survivors {
-            tracing::error!(run = attempt.run_id, pid = survivor.pid, "a process does not die");
-        }
-        // Dead processes of the tree are zombies until noticed, so this does not wait for long.
-        let status = timeout(REAP_TIME, running.wait()).await;
-        (status.ok().and_then(Result::ok), ended.survivors.len())
-    };
-    let mut ending = std::pin::pin!(ending);
-    loop {
-        tokio::select! {
-            biased;
-            ended = &mut ending => return ended,
-            () = pump.run(), if !pump.is_done() => {}
-        }
-    }
-}
-
-/// Completes when the grace period is over, which a later request may bring forward.
-async fn grace_over(grace: Duration, requests: &mut Requests) {
-    let far = Duration::from_secs(86_400 * 365);
-    let mut deadline = Instant::now() + grace.min(far);
-    loop {
-        tokio::select! {
-            () = sleep_until(deadline) => return,
-            stop = requests.next() => if let Some(grace) = stop.grace {
-                deadline = deadline.min(Instant::now() + grace.min(far));
-            },
-        }
-    }
+/// The memory limit of a command, in a group of its own if there can be one.
+fn limit(shared: &Shared, attempt: &Attempt, bytes: u64) -> Limit {
+    let name = format!("{}-{}-{}", attempt.run_id, attempt.attempt, attempt.fencing_token);
+    let group = shared.groups().map(|groups| groups.create(&name, bytes)).transpose();
+    let group = group.unwrap_or_else(|error| {
+        tracing::warn!(%error, run = attempt.run_id, "no control group: its memory is watched");
+        None
+    });
+    Limit { bytes, group: group.map(Arc::new) }
 }
 
 fn timed_out(limit: Duration) -> Outcome {
@@ -224,14 +130,9 @@ fn not_started(failure: Failure) -> Ending {
 }
 
 /// Judges a command that has ended.
-fn finish(
-    status: Option<ExitStatus>,
-    stopped: Option<Outcome>,
-    survivors: usize,
-    judge: Judge,
-    output: &LiveOutput,
-) -> Ending {
-    let mut outcome = match stopped {
+fn finish(ended: Ended, judge: Judge, output: &LiveOutput) -> Ending {
+    let Ended { status, outcome, survivors } = ended;
+    let mut outcome = match outcome {
         Some(outcome) => outcome,
         None => match judged(status, judge, output) {
             Ok(()) => Outcome::Succeeded,
@@ -239,7 +140,8 @@ fn finish(
         },
     };
     if survivors > 0
-        && let Outcome::TimedOut(failure) | Outcome::Stopped(_, failure) = &mut outcome
+        && let Outcome::Failed(failure) | Outcome::TimedOut(failure) | Outcome::Stopped(_, failure) =
+            &mut outcome
     {
         failure.message.push_str(&format!("; {survivors} of its processes do not die"));
     }

@@ -66,6 +66,11 @@ impl<'a> Pump<'a> {
         }
     }
 
+    /// Adds a line of the worker's own to what the command prints.
+    pub(super) fn remark(&self, line: &str) {
+        self.output.push(Stream::Stderr, line.as_bytes());
+    }
+
     /// Goes on emptying pipes that a background process still holds, so that it neither blocks
     /// nor dies of a closed pipe when it prints. What it prints is not kept. If `room` is used up,
     /// the pipes are closed instead.

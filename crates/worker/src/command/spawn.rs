@@ -3,7 +3,7 @@
 //!
 //! A command inherits nothing of the server but a few harmless variables: no token, no password,
 //! no descriptor. Without a user to switch to, the process is started by `posix_spawn`, whose cost
-//! does not grow with the size of the server; that is why the program is looked up in `PATH` here.
+//! does not grow with the size of the server, unless it goes into a control group; that is why the program is looked up in `PATH` here.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -18,8 +18,9 @@ use nix::unistd::{AccessFlags, access};
 use tokio::process::{Child, Command};
 
 use crate::attempt::{Attempt, CommandTarget, Program};
+use crate::cgroup::Group;
 use crate::finished::{Failure, ReasonCode};
-use crate::os::{Become, become_user};
+use crate::os::{Become, become_user, enter_group};
 use crate::user::{self, Account};
 
 const DEFAULT_SHELL: &str = "/bin/sh";
@@ -37,6 +38,7 @@ pub(super) fn spawn(
     attempt: &Attempt,
     target: &CommandTarget,
     pass_env: &[String],
+    group: Option<&Group>,
 ) -> Result<Child, Failure> {
     target.validate().map_err(|error| Failure::new(ReasonCode::InvalidTarget, error))?;
     let account = target.user.as_deref().map(user::switch_to).transpose()?.flatten();
@@ -65,6 +67,10 @@ pub(super) fn spawn(
         .stdin(if target.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if let Some(group) = group {
+        // First, with the rights of this process.
+        enter_group(&mut command, group.entrance().map_err(|error| no_group(&error))?);
+    }
     match &account {
         None => drop(command.current_dir(&cwd)),
         Some(account) => become_user(
@@ -78,6 +84,11 @@ pub(super) fn spawn(
         ),
     }
     command.spawn().map_err(|error| explain(&error, name, &cwd, account.as_ref()))
+}
+
+fn no_group(error: &io::Error) -> Failure {
+    let message = format!("the process could not be put into its control group: {error}");
+    Failure::new(ReasonCode::SpawnFailed, message)
 }
 
 /// The environment of a command, in the order in which later entries win: the little that is

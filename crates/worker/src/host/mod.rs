@@ -35,7 +35,6 @@ mod follow;
 mod runner;
 mod state_dir;
 mod supervisor;
-mod usage;
 
 pub use runner::{HostOptions, HostRunner};
 pub use state_dir::{StateDir, StateDirError};

@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::attempt_dir::{AttemptDir, Meta};
 use super::state_dir::lease_of;
-use super::usage::Meter;
 use crate::control::{Control, StopReason};
 use crate::executor::{Executor, ExecutorOptions};
 use crate::finished::Finished;
@@ -82,15 +81,11 @@ async fn run(dir: &AttemptDir, meta: &Meta, executor: &Executor) -> Option<Repor
     }
     let output = LiveOutput::new(meta.output_limit);
     let mut scribe = Scribe { dir, output: &output, written: 0, pieces: 0, broken: false };
-    let mut meter = Meter::new();
     let execution = executor.execute(attempt, control.clone(), Arc::clone(&output));
-    let finished = watch(dir, &control, execution, &mut scribe, &mut meter).await;
+    let finished = watch(dir, &control, execution, &mut scribe).await;
     scribe.write();
     let what = match wire::finished_of(finished, scribe.written, scribe.pieces) {
-        Some(mut finished) => {
-            finished.usage = meter.total();
-            report::What::Finished(finished)
-        }
+        Some(finished) => report::What::Finished(finished),
         None => report::What::HandedBack(HandedBack {}),
     };
     Some(Report { run: meta.held.run.clone(), token: meta.held.token, what: Some(what) })
@@ -101,7 +96,6 @@ async fn watch(
     control: &Control,
     execution: impl Future<Output = Finished>,
     scribe: &mut Scribe<'_>,
-    meter: &mut Meter,
 ) -> Finished {
     let mut execution = std::pin::pin!(execution);
     let orders = pipe::OpenOptions::new().read_write(true).open_receiver(dir.control()).ok();
@@ -109,7 +103,6 @@ async fn watch(
     let mut write_at = Instant::now();
     let mut unwritten = false;
     let mut look_at = Instant::now();
-    let mut measure_at = Instant::now() + meter.pause();
     loop {
         tokio::select! {
             biased;
@@ -119,10 +112,6 @@ async fn watch(
                 look_at = Instant::now() + check_lease(dir, control);
             }
             () = order(orders.as_ref()) => check_stop(dir, control),
-            () = sleep_until(measure_at) => {
-                meter.look();
-                measure_at = Instant::now() + meter.pause();
-            }
             () = sleep_until(write_at), if unwritten => {
                 unwritten = false;
                 follower = scribe.output.follow_from(scribe.output.total_bytes());

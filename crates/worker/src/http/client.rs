@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bellwether_trust::Trust;
 use reqwest::redirect::{Attempt as Redirect, Policy};
 use reqwest::{Client, ClientBuilder};
 
 use crate::attempt::HttpTarget;
 use crate::executor::Shared;
 use crate::finished::{Failure, ReasonCode};
-use crate::tls::Trust;
 
 /// How many clients are kept; each stands for one pair of redirect and connect settings.
 const CLIENTS_MAX: usize = 16;
@@ -67,7 +67,7 @@ impl Clients {
     }
 
     fn build(&self, (follow_redirects, connect_timeout): Settings) -> Result<Client, String> {
-        let mut tls = self.trust.config()?;
+        let mut tls = self.trust.config().map_err(|error| error.to_string())?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let redirects = if follow_redirects { Policy::custom(follow) } else { Policy::none() };
         let builder = ClientBuilder::new()

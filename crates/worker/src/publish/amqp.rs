@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bellwether_trust::Trust;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::protocol::AMQPErrorKind;
 use lapin::tcp::OwnedTLSConfig;
@@ -20,7 +21,6 @@ use super::pool::Live;
 use super::{Connections, Message, Refused, confirmed, in_time};
 use crate::attempt::{broker_url, public_address};
 use crate::finished::ReasonCode;
-use crate::tls::Trust;
 
 /// Survives a restart of the broker.
 const PERSISTENT: u8 = 2;

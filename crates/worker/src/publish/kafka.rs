@@ -14,7 +14,7 @@ use rskafka::record::Record;
 use serde_json::json;
 
 use super::pool::Live;
-use super::{Connections, Message, Refused, confirmed, in_time};
+use super::{Connections, Message, Refused, confirmed, in_time, tls_config};
 use crate::attempt::{Broker, Login};
 use crate::finished::ReasonCode;
 
@@ -75,9 +75,7 @@ async fn link(
         .max_message_size(ANSWER_BYTES_MAX)
         .backoff_config(backoff);
     if tls {
-        let config = connections.trust.config_async().await;
-        let config = config.map_err(|error| Refused::unsent(ReasonCode::Internal, error))?;
-        builder = builder.tls_config(Arc::new(config));
+        builder = builder.tls_config(Arc::new(tls_config(&connections.trust).await?));
     }
     if let Some(login) = sasl {
         let credentials = Credentials::new(login.username.clone(), login.password.clone());

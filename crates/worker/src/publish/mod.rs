@@ -16,6 +16,7 @@ mod pool;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether_trust::Trust;
 use bytes::Bytes;
 use tokio::time::{sleep, timeout};
 
@@ -24,7 +25,6 @@ use crate::control::Requests;
 use crate::executor::{Ending, Shared, stopped};
 use crate::finished::{Failure, Outcome, ReasonCode};
 use crate::output::{LiveOutput, Stream};
-use crate::tls::Trust;
 use pool::Pool;
 
 pub use crate::attempt::public_address;
@@ -46,6 +46,14 @@ impl Connections {
     pub(crate) fn new(trust: Arc<Trust>) -> Connections {
         Connections { trust, nats: Pool::default(), amqp: Pool::default(), kafka: Pool::default() }
     }
+}
+
+/// Settings for TLS. They are read elsewhere, since others wait on this thread.
+async fn tls_config(trust: &Arc<Trust>) -> Result<rustls::ClientConfig, Refused> {
+    let trust = Arc::clone(trust);
+    let read = tokio::task::spawn_blocking(move || trust.config().map_err(|e| e.to_string())).await;
+    read.unwrap_or_else(|error| Err(error.to_string()))
+        .map_err(|error| Refused::unsent(ReasonCode::Internal, error))
 }
 
 /// A message as brokers get it.

@@ -13,15 +13,16 @@ use async_nats::{
     Client, ConnectError, ConnectErrorKind, ConnectOptions, HeaderMap, HeaderName, HeaderValue,
     PublishError, RequestErrorKind,
 };
+use bellwether_trust::Trust;
 use serde_json::json;
 
 use super::pool::Live;
 use super::{
     CONFIRM_TIMEOUT, CONNECT_TIMEOUT, Connections, Message, Refused, confirmed, decoded, in_time,
+    tls_config,
 };
 use crate::attempt::{broker_url, public_address};
 use crate::finished::ReasonCode;
-use crate::tls::Trust;
 
 impl Live for Client {
     fn is_live(&self) -> bool {
@@ -55,9 +56,7 @@ async fn open(url: &str, trust: &Arc<Trust>) -> Result<Client, Refused> {
         (user, Some(password)) => options.user_and_password(decoded(user), decoded(password)),
     };
     // A server may ask for TLS although the URL does not.
-    let tls =
-        trust.config_async().await.map_err(|error| Refused::unsent(ReasonCode::Internal, error))?;
-    options = options.tls_client_config(tls);
+    options = options.tls_client_config(tls_config(trust).await?);
     options.connect(place.as_str()).await.map_err(|error| not_connected(&place, &error))
 }
 

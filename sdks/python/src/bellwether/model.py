@@ -238,6 +238,7 @@ class WorkerInfo:
     runs: list[str] = field(default_factory=list)
     connected_at: datetime | None = None
     heard_at: datetime | None = None
+    namespace: str | None = None
 
 
 @dataclass(frozen=True)

@@ -103,12 +103,13 @@ fn print_head(context: &mut Context, job: &Job) -> Result<()> {
 
 /// The policies that were set, as they were set.
 fn print_policies(context: &mut Context, job: &Job) -> Result<()> {
-    const SHOWN: [&str; 20] = [
+    const SHOWN: [&str; 21] = [
         "env",
         "cwd",
         "user",
         "shell",
         "grace",
+        "memory_limit",
         "queue",
         "priority",
         "requires",

@@ -16,6 +16,7 @@ use bellwether_server::RunningServer;
 use clap::{ArgMatches, Args};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::worker::prepare_memory_limits;
 use crate::exit::eprint_line;
 use crate::settings::{Effective, Values, effective};
 
@@ -85,6 +86,9 @@ impl Signals {
 }
 
 async fn serve(settings: Effective) -> Result<()> {
+    if settings.config.worker {
+        prepare_memory_limits();
+    }
     let mut signals = Signals::new()?;
     let fresh = banner::is_fresh(&settings.config.data_dir);
     let begun = Instant::now();

@@ -123,7 +123,16 @@ pub fn run(args: WorkerArgs) -> Result<()> {
     runtime.block_on(work(args))
 }
 
+/// Sees to it that the kernel keeps memory limits if it can, and says what they are worth.
+pub fn prepare_memory_limits() {
+    match bellwether_worker::prepare_memory_limits() {
+        Ok(group) => tracing::info!(group = %group.display(), "the kernel keeps memory limits"),
+        Err(why) => tracing::info!(why, "memory limits are kept by looking at processes"),
+    }
+}
+
 async fn work(args: WorkArgs) -> Result<()> {
+    prepare_memory_limits();
     let signals = Signals::new()?;
     let name = args.name.clone().map_or_else(place::machine_name, Ok)?;
     let path = args.state_dir.clone().map_or_else(|| place::state_dir(&name), Ok)?;

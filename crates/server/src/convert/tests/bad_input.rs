@@ -68,6 +68,12 @@ const CASES: &[Case] = &[
         "grace",
         "command",
     ),
+    Case(
+        r#"{"command": null, "job_type": "x", "memory_limit": "1G"}"#,
+        "field_not_applicable",
+        "memory_limit",
+        "command",
+    ),
     Case(r#"{"command": null, "job_type": ""}"#, "invalid_name", "job_type", "empty"),
     Case(
         r#"{"command": null, "job_type": "x", "payload": 1e999}"#,
@@ -100,6 +106,9 @@ const CASES: &[Case] = &[
     Case(r#"{"env": {"A": "\u0000"}}"#, "invalid_env", "env.A", "NUL"),
     Case(r#"{"grace": "0s"}"#, "out_of_range", "grace", "from 1ms to 1d"),
     Case(r#"{"grace": "2d"}"#, "out_of_range", "grace", "2d"),
+    Case(r#"{"memory_limit": "1K"}"#, "out_of_range", "memory_limit", "from 1M to 1024T"),
+    Case(r#"{"memory_limit": "much"}"#, "invalid_value", "memory_limit", "256M"),
+    Case(r#"{"memory_limit": 1048576}"#, "invalid_type", "memory_limit", "512M"),
     // Schedules.
     Case(r#"{"schedule": null}"#, "missing_schedule", "schedule", "delay"),
     Case(r#"{"schedule": {}}"#, "missing_schedule", "schedule", "no schedule"),

@@ -17,7 +17,7 @@ fn patch(body: &Value, patch: Value) -> Result<Definition, bellwether_api::Probl
 fn command() -> Value {
     json!({
         "key": "k", "group": "g", "labels": {"a": "1", "b": "2"}, "env": {"A": "1"},
-        "command": "true", "schedule": {"cron": "5 2 * * 6", "timezone": "Europe/Berlin"},
+        "command": "true", "memory_limit": "1G", "schedule": {"cron": "5 2 * * 6", "timezone": "Europe/Berlin"},
         "retry": {"max": 3, "initial": "10s"}, "overlap": "queue", "misfire": "skip",
     })
 }
@@ -67,6 +67,7 @@ fn one_alternative_displaces_the_others() {
 
     let http = patch(&command(), json!({"http": {"url": "http://a/"}})).unwrap();
     assert!(matches!(http.target, Some(Target::Http(_))));
+    assert_eq!(http.memory_limit_bytes, 0);
     let retry = patch(&command(), json!({"retries": 5})).unwrap().retry.unwrap();
     assert_eq!((retry.max, retry.initial_ms), (5, 10_000));
     assert_eq!(patch(&command(), json!({"retries": null})).unwrap().retry, None);

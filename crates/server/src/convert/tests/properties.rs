@@ -50,7 +50,7 @@ fn field_value() -> impl Strategy<Value = Value> {
     })
 }
 
-const FIELDS: [&str; 36] = [
+const FIELDS: [&str; 37] = [
     "key",
     "namespace",
     "group",
@@ -66,6 +66,7 @@ const FIELDS: [&str; 36] = [
     "stdin",
     "shell",
     "grace",
+    "memory_limit",
     "http",
     "job_type",
     "payload",
@@ -145,7 +146,7 @@ fn good_target() -> impl Strategy<Value = Value> {
         ("[a-z][ -~]{0,20}", prop::collection::btree_map("[A-J]{1,3}", "[ -~é]{0,9}", 0..4))
             .prop_map(
                 |(line, env)| json!({"command": line, "env": env, "stdin": "é\0", "cwd": "/x",
-                "grace": "3s", "shell": "/bin/bash", "user": "ana"})
+                "grace": "3s", "memory_limit": "512M", "shell": "/bin/bash", "user": "ana"})
             ),
         prop::collection::vec("[!-~]{1,9}", 1..5).prop_map(|argv| json!({ "command": argv })),
         (

@@ -37,9 +37,10 @@ pub(super) fn check_names(hello: &wire::Hello) -> Result<(), String> {
     Ok(())
 }
 
-/// What it takes.
-pub(super) fn offer_of(hello: &wire::Hello) -> Offer {
+/// What it takes, of the namespace that its token is good for.
+pub(super) fn offer_of(hello: &wire::Hello, namespace: Option<&str>) -> Offer {
     Offer {
+        namespace: namespace.map(ToOwned::to_owned),
         queues: hello.queues.iter().cloned().collect(),
         labels: hello.labels.clone().into_iter().collect(),
         commands: hello.commands,

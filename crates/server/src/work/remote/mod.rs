@@ -14,12 +14,15 @@
 //! that only the run's shard knows.
 
 mod introduction;
+mod known;
 mod polling;
+mod printed;
 mod registry;
 mod service;
 mod session;
 
 pub use introduction::check_worker_name;
-pub use polling::Polling;
+pub use polling::{Piece, Polling};
+pub use printed::PIECES_MAX;
 pub use registry::{LeaseSettings, NotLetIn, Remotes, StillHeld, WorkerState};
 pub use service::service;

@@ -9,11 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Assignment, Lane, Report};
+use bellwether_core::record::OutputChunk;
+use bellwether_core::turn::{Assignment, Lane, Report, Reported};
+use bellwether_core::waist::Shard;
+use futures::future::join_all;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Remotes;
+use super::printed::Admitted;
 use super::registry::NotLetIn;
 use crate::work::dispatch::Order;
 use crate::work::seat::{Offer, Room};
@@ -23,6 +27,8 @@ use crate::work::seat::{Offer, Room};
 pub struct Polling {
     /// Its name.
     pub worker: String,
+    /// The one namespace that it gets runs of; `None` for all.
+    pub namespace: Option<String>,
     /// The queue.
     pub queue: String,
     /// Whether it runs commands.
@@ -37,6 +43,19 @@ pub struct Polling {
     pub wait: Duration,
 }
 
+/// Something that an attempt has printed.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The run.
+    pub run: RunId,
+    /// The attempt's token.
+    pub token: u64,
+    /// Which piece it is.
+    pub sequence: u32,
+    /// What.
+    pub text: String,
+}
+
 /// The orders of a worker that polls; one request at a time has them.
 pub(super) type Orders = Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Order>>>;
 
@@ -49,6 +68,7 @@ impl Remotes {
         let worker = polling.worker.clone();
         let until = Instant::now() + polling.wait;
         let offer = Offer {
+            namespace: polling.namespace,
             queues: BTreeSet::from([polling.queue]),
             labels: polling.labels,
             commands: polling.commands,
@@ -145,6 +165,45 @@ impl Remotes {
             }
         }
         Some(self.lost_and_stopped(worker, at))
+    }
+
+    /// Stores what the attempts of a worker have printed, as far as it holds them. Of which no more
+    /// is taken; the answer comes once the rest is durable.
+    ///
+    /// # Errors
+    /// The first piece that has one missing before it; `None` if the server stops.
+    pub async fn print(
+        &self,
+        worker: &str,
+        pieces: Vec<Piece>,
+    ) -> Result<Vec<RunId>, Option<Piece>> {
+        let mut full = Vec::new();
+        let mut by_shard: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
+        let mut gap = None;
+        for piece in pieces {
+            let Piece { run, token, sequence, .. } = piece;
+            match self.admit(worker, run, token, (sequence, piece.text.len())) {
+                None | Some(Admitted::Known) => {}
+                Some(Admitted::Full) => full.push(run),
+                Some(Admitted::Gap) => gap = gap.or(Some(piece)),
+                Some(Admitted::Yes) => {
+                    let data = piece.text.into();
+                    let chunks = vec![OutputChunk { stream: 1, data, dropped_before: 0 }];
+                    let what = Reported::Output { sequence, chunks };
+                    let report = Report { run, token, what };
+                    by_shard.entry(run.job.shard()).or_default().push(report);
+                }
+            }
+        }
+        let stored = by_shard.into_iter().filter_map(|(shard, reports)| {
+            Some(self.shards.get(usize::from(shard))?.report_durably(reports))
+        });
+        let stored = join_all(stored).await.iter().all(Result::is_ok);
+        match gap {
+            Some(piece) => Err(Some(piece)),
+            None if !stored => Err(None),
+            None => Ok(full),
+        }
     }
 
     /// Stops that wait among the orders of a worker that polls.

@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::introduction::{check_names, less, offer_of, room_of};
+use super::known::{Held, Remote};
 use super::polling::Orders;
+use super::printed::{Admitted, Printed};
 use super::session::Session;
 use crate::clock;
 use crate::shard::ShardHandle;
@@ -44,18 +46,6 @@ pub struct StillHeld {
     pub lane: Lane,
 }
 
-/// An attempt that a worker was sent.
-#[derive(Clone, Debug)]
-struct Held {
-    token: u64,
-    /// For the room it takes.
-    lane: Lane,
-    /// Somebody wants it to be stopped.
-    stop: bool,
-    /// When it was handed out, or taken up again after a restart.
-    since: Instant,
-}
-
 /// A worker as others see it.
 #[derive(Clone, Debug)]
 pub struct WorkerState {
@@ -77,24 +67,6 @@ pub struct WorkerState {
     pub silent: Duration,
     /// What it was sent and has not reported yet.
     pub runs: Vec<RunId>,
-}
-
-struct Remote {
-    /// Which process it is; `None` if it is known from the store alone.
-    instance: Option<String>,
-    /// Counts its sessions.
-    session: u64,
-    /// Ends the session that is open.
-    open: Option<CancellationToken>,
-    heard: Instant,
-    draining: bool,
-    offer: Offer,
-    slots: Option<u32>,
-    version: String,
-    since: Option<Time>,
-    held: BTreeMap<RunId, Held>,
-    /// Its orders, if it asks for work request by request.
-    polls: Option<Orders>,
 }
 
 /// Why a worker was not let in.
@@ -132,7 +104,7 @@ impl Remotes {
             let remote = workers.entry(held.worker).or_insert_with(Remote::unseen);
             dispatch.already_under_way(&held.lane, 1);
             let StillHeld { run, token, stop, lane, .. } = held;
-            remote.held.insert(run, Held { token, lane, stop, since: Instant::now() });
+            remote.held.insert(run, Held::new(token, lane, stop));
         }
         if !workers.is_empty() {
             tracing::info!(workers = workers.len(), "runs are still with workers");
@@ -153,14 +125,19 @@ impl Remotes {
     ///
     /// # Errors
     /// When its name is taken, or what it says makes no sense.
-    pub(super) fn hello(self: &Arc<Self>, hello: wire::Hello) -> Result<Session, NotLetIn> {
+    pub(super) fn hello(
+        self: &Arc<Self>,
+        hello: wire::Hello,
+        namespace: Option<&str>,
+    ) -> Result<Session, NotLetIn> {
         check_names(&hello).map_err(NotLetIn::Invalid)?;
-        let offer = offer_of(&hello);
+        let offer = offer_of(&hello, namespace);
         let (room, slots) = room_of(hello.capacity.as_ref()).map_err(NotLetIn::Invalid)?;
         let mut workers = self.workers.lock();
         let remote = workers.entry(hello.name.clone()).or_insert_with(Remote::unseen);
         let same = remote.instance.as_ref() == Some(&hello.instance);
-        if remote.open.is_some() && (!same || remote.polls.is_some()) {
+        let in_use = remote.open.is_some() && (!same || remote.polls.is_some());
+        if in_use || !remote.answers_to(namespace) {
             return Err(NotLetIn::NameTaken(hello.name));
         }
         if let Some(open) = remote.open.take() {
@@ -221,6 +198,9 @@ impl Remotes {
                 workers.entry(worker.to_owned()).or_insert_with(Remote::unseen)
             }
         };
+        if !remote.answers_to(offer.namespace.as_deref()) {
+            return Err(NotLetIn::NameTaken(worker.to_owned()));
+        }
         remote.offer = offer.clone();
         if let Some(orders) = &remote.polls {
             return Ok(orders.clone());
@@ -275,6 +255,25 @@ impl Remotes {
         unnamed
     }
 
+    /// Whether somebody whose token is good for a namespace (or for all) may speak for a worker.
+    /// Nobody is hurt if there is no such worker.
+    #[must_use]
+    pub fn may_speak_for(&self, worker: &str, namespace: Option<&str>) -> bool {
+        self.workers.lock().get(worker).is_none_or(|remote| remote.answers_to(namespace))
+    }
+
+    /// Leaves out what a worker of one namespace says about runs that it does not have: they may be
+    /// another namespace's. Of other workers, the shards judge what they say by its token.
+    pub(super) fn its_own(&self, worker: &str, mut reports: Vec<Report>) -> Vec<Report> {
+        let workers = self.workers.lock();
+        let remote = workers.get(worker).filter(|remote| remote.offer.namespace.is_some());
+        if let Some(remote) = remote {
+            let has = |report: &Report| remote.holds(report.run, report.token);
+            reports.retain(has);
+        }
+        reports
+    }
+
     /// Whether a worker is to take nothing more.
     #[must_use]
     pub fn is_draining(&self, worker: &str) -> bool {
@@ -308,6 +307,19 @@ impl Remotes {
         (lost, stop)
     }
 
+    /// Whether a piece of output of what a worker holds is taken; `None` if it does not hold it.
+    pub(super) fn admit(
+        &self,
+        worker: &str,
+        run: RunId,
+        token: u64,
+        (sequence, bytes): (u32, usize),
+    ) -> Option<Admitted> {
+        let mut workers = self.workers.lock();
+        let held = workers.get_mut(worker)?.held.get_mut(&run)?;
+        (held.token == token).then(|| held.printed.admit(sequence, bytes))
+    }
+
     /// How leases are kept.
     #[must_use]
     pub fn settings(&self) -> LeaseSettings {
@@ -338,7 +350,10 @@ impl Remotes {
     pub(super) fn sent(&self, worker: &str, runs: impl Iterator<Item = (RunId, u64, Lane)>) {
         if let Some(remote) = self.workers.lock().get_mut(worker) {
             for (run, token, lane) in runs {
-                remote.held.insert(run, Held { token, lane, stop: false, since: Instant::now() });
+                // It has printed nothing yet.
+                let printed = Printed::from_the_start();
+                let held = Held { printed, ..Held::new(token, lane, false) };
+                remote.held.insert(run, held);
             }
         }
     }
@@ -349,9 +364,8 @@ impl Remotes {
         if let Some(remote) = self.workers.lock().get_mut(worker) {
             for report in reports {
                 let ends = matches!(report.what, Reported::Finished(_) | Reported::HandedBack);
-                let is_held = remote.held.get(&report.run).is_some_and(|h| h.token == report.token);
                 if ends
-                    && is_held
+                    && remote.holds(report.run, report.token)
                     && let Some(held) = remote.held.remove(&report.run)
                 {
                     *freed.entry(held.lane).or_default() += 1;
@@ -481,60 +495,5 @@ impl Remotes {
             }
         }
         expired
-    }
-}
-
-impl Remote {
-    fn unseen() -> Remote {
-        Remote {
-            instance: None,
-            session: 0,
-            open: None,
-            heard: Instant::now(),
-            draining: false,
-            offer: Offer::default(),
-            slots: None,
-            version: String::new(),
-            since: None,
-            held: BTreeMap::new(),
-            polls: None,
-        }
-    }
-
-    /// Compares what the worker holds with what it was sent. What it was sent and does not have is
-    /// given back if it is the same process, which then never got it; else nobody knows what became
-    /// of it. What it has and was not sent, or not under that token, is void.
-    fn reconcile(
-        &mut self,
-        says: &[wire::Held],
-        same_process: bool,
-        remotes: &Remotes,
-    ) -> Vec<wire::Held> {
-        let has: BTreeSet<(RunId, u64)> =
-            says.iter().filter_map(|held| Some((held.run.parse().ok()?, held.token))).collect();
-        let missing: Vec<(RunId, u64)> = self
-            .held
-            .iter()
-            .map(|(run, held)| (*run, held.token))
-            .filter(|held| !has.contains(held))
-            .collect();
-        for (run, token) in missing {
-            if let Some(held) = self.held.remove(&run) {
-                remotes.dispatch.give_back("", &held.lane, 1);
-            }
-            let shard = remotes.shards.get(usize::from(run.job.shard()));
-            let Some(shard) = shard else { continue };
-            if same_process {
-                shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
-            } else {
-                let detail = "its worker was started anew and knows nothing of it".to_owned();
-                shard.lost(run, token, detail);
-            }
-        }
-        let is_held = |held: &&wire::Held| {
-            let run = held.run.parse::<RunId>().ok();
-            run.is_some_and(|run| self.held.get(&run).is_some_and(|h| h.token == held.token))
-        };
-        says.iter().filter(|held| !is_held(held)).cloned().collect()
     }
 }

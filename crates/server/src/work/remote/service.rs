@@ -43,16 +43,13 @@ impl Workers for Service {
         let caller = request.extensions().get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| Status::unauthenticated("a worker needs a token"))?;
         caller.need(Role::Operator).map_err(|problem| Status::permission_denied(problem.detail))?;
-        if caller.namespace.is_some() {
-            let detail = "a worker needs a token that is good for all namespaces";
-            return Err(Status::permission_denied(detail));
-        }
         let mut said = request.into_inner();
         let first = said.message().await?.and_then(|message| message.message);
         let Some(wire::from_worker::Message::Hello(hello)) = first else {
             return Err(Status::invalid_argument("the first message of a worker is hello"));
         };
-        let session = self.remotes.hello(hello).map_err(|refusal| match refusal {
+        let session = self.remotes.hello(hello, caller.namespace.as_deref());
+        let session = session.map_err(|refusal| match refusal {
             NotLetIn::Invalid(detail) => Status::invalid_argument(detail),
             NotLetIn::NameTaken(name) => Status::already_exists(format!(
                 "another worker is called '{name}'; give this one another name with --name"

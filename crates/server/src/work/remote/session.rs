@@ -124,6 +124,7 @@ impl Session {
     fn store(&self, reports: wire::Reports, out: Out) {
         let number = reports.number;
         let reports: Vec<Report> = reports.reports.into_iter().filter_map(report_of).collect();
+        let reports = self.remotes.its_own(&self.name, reports);
         self.remotes.take_up(&self.name, &reports);
         let mut by_shard: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
         for report in reports {

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from ..times import format_instant, utc_now
 from .held import Held
+from .output import Rest
 from .run import FailForGood, HandBack
 
 Outcome = Literal["succeeded", "failed", "failed_for_good", "canceled", "handed_back"]
@@ -53,11 +54,23 @@ class Ended:
             body["started_at"] = format_instant(held.started_at)
         body["finished_at"] = format_instant(self.finished_at)
         if not self.bare:
-            if output := held.run._output.text():
-                body["output"] = output
+            body |= _output(held.run._output.rest())
             if self.result is not None:
                 body["result"] = self.result
         return body
+
+
+def _output(rest: Rest) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    if rest.unanswered is not None:
+        body["unanswered"] = vars(rest.unanswered)
+    if rest.text:
+        body["output"] = rest.text
+    if rest.sequence:
+        body["output_sequence"] = rest.sequence
+    if rest.bytes_printed:
+        body["output_bytes"] = rest.bytes_printed
+    return body
 
 
 def _clean(text: str) -> str:

@@ -22,6 +22,8 @@ POLL_SECONDS_MAX = 5.0
 """A stop waits for the request for work that is open, since its answer may bring some."""
 ANSWER_SECONDS_MAX = 10.0
 WATCH_SECONDS_MAX = 0.25
+OUTPUT_SECONDS_MAX = 1.0
+"""How long what a handler prints may wait before others can read it."""
 
 
 class Engine:
@@ -35,6 +37,7 @@ class Engine:
         reporter: Reporter,
         cancel_grace: float,
         on_fatal: Callable[[BellwetherError], None],
+        on_drain: Callable[[], None],
     ) -> None:
         self._link = link
         self._board = board
@@ -42,10 +45,10 @@ class Engine:
         self._reporter = reporter
         self._cancel_grace = cancel_grace
         self._on_fatal = on_fatal
+        self._on_drain = on_drain
         self._heartbeat = 10.0
         self._polls = True
         self._known = threading.Event()
-        self._introduce = False
         self._stopping = threading.Event()
         self._done = threading.Event()
         self._threads = [
@@ -127,6 +130,7 @@ class Engine:
                 attempt = 0
                 wait = self._learn(answer)
                 self._take(answer.runs, sent)
+                self._obey(self._board.all(), answer.stop, answer.draining)
         finally:
             self._polls = False
             self.nudge()
@@ -157,40 +161,48 @@ class Engine:
     def _beat(self) -> None:
         # How often is in the first answer; until then there is nothing to keep.
         self._known.wait()
-        pause = self._heartbeat
-        while not self._done.wait(pause):
-            pause = self._heartbeat
+        due = lease_clock() + self._heartbeat
+        while not self._done.wait(min(OUTPUT_SECONDS_MAX, max(due - lease_clock(), 0.0))):
             which = self._board.all()
-            if not which:
+            prints = any(held.run._output.piece() for held in which)
+            if not which or (lease_clock() < due and not prints):
+                due = due if which else lease_clock() + self._heartbeat
                 continue
             sent = lease_clock()
+            due = sent + self._heartbeat
             try:
                 self._beat_once(which, sent)
             except BellwetherError as error:
                 log.warning("a heartbeat failed, trying again: %s", error)
-                if isinstance(error, ConnectionFailed):
-                    self._introduce = True
-                    if error.refused:
-                        self._board.keep(which, sent)
-                pause = min(self._heartbeat / 4, 1.0)
+                if isinstance(error, ConnectionFailed) and error.refused:
+                    self._board.keep(which, sent)
+                due = lease_clock() + min(self._heartbeat / 4, 1.0)
 
     def _beat_once(self, which: list[Held], sent: float) -> None:
-        timeout = self._board.lease / 3
-        if self._introduce:
-            # A server that was started anew knows a worker only from its next request for work.
-            self._take(self._link.lease(1, 0.0, timeout).runs, sent)
-            self._introduce = False
-        runs = [(held.run.id, held.run.fencing_token) for held in which]
-        answer = self._link.heartbeat(runs, timeout)
-        lost, stop = set(answer.lost), set(answer.stop)
+        said = [(held.run, held.run._output.piece()) for held in which]
+        answer = self._link.heartbeat(said, self._board.lease / 3)
+        lost, full = set(answer.lost), set(answer.full)
         now = lease_clock()
+        for run, piece in said:
+            if run.id in full:
+                run._output.refused()
+            elif piece is not None:
+                run._output.sent(piece)
         self._board.keep([held for held in which if held.run.id not in lost], sent)
         for held in which:
             # What is being reported just now may be lost because its end was taken up.
             if held.run.id in lost and held.state != "reporting":
                 self._lose(held, now)
-            elif held.run.id in stop and held.state in ("waiting", "running"):
-                self._board.cancel(held, "canceled", now, self._cancel_grace)
+        self._obey(which, answer.stop, answer.draining)
+
+    def _obey(self, which: list[Held], stop: list[str], draining: bool) -> None:
+        """Stop what the server wants to be stopped, and the worker itself if it is to leave."""
+        for held in which:
+            if held.run.id in stop and not held.lost and held.state in ("waiting", "running"):
+                self._board.cancel(held, "canceled", lease_clock(), self._cancel_grace)
+        if draining and not self._stopping.is_set():
+            log.info("the server wants this worker to leave")
+            self._on_drain()
 
     def _lose(self, held: Held, now: float) -> None:
         log.warning("run %s is this worker's no more", held.run.id)

@@ -13,6 +13,8 @@ from .. import exchange
 from ..calls import Call, read_as, to_body
 from ..settings import Settings
 from ..times import format_span
+from .output import Piece
+from .run import Run
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Leased:
     runs: list[LeasedRun]
     lease: str
     heartbeat: str
+    stop: list[str] = field(default_factory=list)
+    draining: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,9 @@ class Beaten:
     lost: list[str]
     stop: list[str]
     lease: str
+    draining: bool = False
+    full: list[str] = field(default_factory=list)
+    """Of which no more output is taken before their end."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,8 @@ class TakenUp:
 
     run_id: str
     accepted: bool
+    repeated: bool = False
+    """Its end had been taken up before; that answer was lost."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +110,13 @@ class Link:
         }
         return self._send("lease", body, Leased, wait + timeout)
 
-    def heartbeat(self, runs: list[tuple[str, int]], timeout: float) -> Beaten:
-        """Keep what is held."""
-        held = [{"run_id": run, "fencing_token": token} for run, token in runs]
+    def heartbeat(self, runs: list[tuple[Run[Any], Piece | None]], timeout: float) -> Beaten:
+        """Keep what is held, and say what it has printed."""
+        held: list[dict[str, Any]] = []
+        for run, piece in runs:
+            held.append({"run_id": run.id, "fencing_token": run.fencing_token})
+            if piece is not None:
+                held[-1]["output"] = vars(piece)
         return self._send("heartbeat", {"worker": self.worker, "runs": held}, Beaten, timeout)
 
     def complete(self, results: list[dict[str, Any]], timeout: float) -> Completed:

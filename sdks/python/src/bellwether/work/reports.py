@@ -83,7 +83,7 @@ class Reporter:
                 if self._is_worth_it(ended):
                     ended.held.state = "reporting"
                     batch.append(ended)
-                    chars += len(ended.held.run._output.text())
+                    chars += len(ended.held.run._output.rest().text)
         return batch
 
     def _is_worth_it(self, ended: Ended) -> bool:
@@ -115,7 +115,9 @@ class Reporter:
             self._refused(batch, problem)
             return
         for ended, result in zip(batch, answer.results, strict=True):
-            if not result.accepted:
+            if result.repeated:
+                log.debug("run %s: its end had been taken up before", result.run_id)
+            elif not result.accepted:
                 log.warning("run %s was this worker's no more; nothing was changed", result.run_id)
             self._board.remove(ended.held)
 

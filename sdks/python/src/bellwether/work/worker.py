@@ -138,13 +138,20 @@ class Worker:
         link = Link(self._settings, self.queue, self.name, sorted(self._handlers), self.labels)
         reporter = Reporter(link, board)
         executor = Executor(board, self._handlers, loop, reporter.put)
-        return Engine(link, board, executor, reporter, self.cancel_grace, self._gave_up)
+        return Engine(
+            link, board, executor, reporter, self.cancel_grace, self._gave_up, self._drained
+        )
 
     def _gave_up(self, error: BellwetherError) -> None:
         self._fatal = error
         loop, wake = self._loop, self._wake
         if loop is not None and wake is not None:
             loop.call_soon_threadsafe(wake.set)
+
+    def _drained(self) -> None:
+        """Stop once, however often the server says it."""
+        if self._stops == 0:
+            self.stop()
 
     async def _shut_down(self, engine: Engine, grace: float) -> None:
         """Let handlers finish; then tell them to stop; then say that they were broken off."""
