@@ -20,6 +20,7 @@ use openraft::{Config, Raft, SnapshotPolicy};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::codec::{encode_acquire, encode_batch};
 use crate::log::{Directory, Log, LogOptions};
@@ -42,8 +43,8 @@ pub struct RaftOptions {
     pub log: LogOptions,
     /// This node.
     pub node: u64,
-    /// How many shards there are.
-    pub shards: Shard,
+    /// The shards there are.
+    pub shards: Vec<Shard>,
 }
 
 type Group = Raft<Types, Machine>;
@@ -53,7 +54,9 @@ type Proposal = (Command, Box<dyn FnOnce(Result<Applied, StoreError>) + Send>);
 /// A group of this node.
 struct Member {
     raft: Group,
-    proposals: mpsc::UnboundedSender<Proposal>,
+    /// Gone once the engine is closed.
+    proposals: Mutex<Option<mpsc::UnboundedSender<Proposal>>>,
+    proposing: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// A store whose shards are groups of Raft.
@@ -110,7 +113,8 @@ impl RaftEngine {
         let engine =
             RaftEngine { tables, log, members: Mutex::default(), runtime: Handle::current() };
         let config = Arc::new(config().validate().map_err(group_error)?);
-        let starting = (0..options.shards).map(|shard| engine.start(shard, &options, &config));
+        let shards = options.shards.iter();
+        let starting = shards.map(|shard| engine.start(*shard, &options, &config));
         for started in futures::future::join_all(starting).await {
             let (shard, member) = started?;
             engine.members.lock().insert(shard, Arc::new(member));
@@ -144,8 +148,8 @@ impl RaftEngine {
         // What was in the log before has been applied once this is.
         raft.write_blank().await.map_err(group_error)?;
         let (proposals, queue) = mpsc::unbounded_channel();
-        tokio::spawn(propose(raft.clone(), queue));
-        Ok((shard, Member { raft, proposals }))
+        let proposing = Mutex::new(Some(tokio::spawn(propose(raft.clone(), queue))));
+        Ok((shard, Member { raft, proposals: Mutex::new(Some(proposals)), proposing }))
     }
 
     fn member(&self, shard: Shard) -> Option<Arc<Member>> {
@@ -156,8 +160,12 @@ impl RaftEngine {
         let Some(member) = self.member(shard) else {
             return (proposal.1)(Err(StoreError::Closed));
         };
-        if let Err(refused) = member.proposals.send(proposal) {
-            (refused.0.1)(Err(StoreError::Closed));
+        let refused = match &*member.proposals.lock() {
+            Some(proposals) => proposals.send(proposal).err().map(|refused| refused.0),
+            None => Some(proposal),
+        };
+        if let Some((_, done)) = refused {
+            done(Err(StoreError::Closed));
         }
     }
 }
@@ -186,6 +194,8 @@ async fn propose(raft: Group, mut queue: mpsc::UnboundedReceiver<Proposal>) {
             call(Err(StoreError::Closed));
         }
     }
+    // Once this has been applied, so has everything before it.
+    let _ = raft.write_blank().await;
 }
 
 impl Engine for RaftEngine {
@@ -223,16 +233,23 @@ impl Engine for RaftEngine {
 
     fn close(&self) -> Result<(), StoreError> {
         let members = std::mem::take(&mut *self.members.lock());
-        for (_, member) in members {
-            let raft = member.raft.clone();
-            let (sender, stopped) = crossbeam_channel::bounded(1);
+        let (sender, stopped) = crossbeam_channel::unbounded();
+        for member in members.into_values() {
+            drop(member.proposals.lock().take());
+            let proposing = member.proposing.lock().take();
+            let sender = sender.clone();
             self.runtime.spawn(async move {
+                if let Some(proposing) = proposing {
+                    let _ = proposing.await;
+                }
                 // It may have ended by itself.
-                let _ = raft.shutdown().await;
-                let _ = sender.send(());
+                let _ = member.raft.shutdown().await;
+                drop(sender);
             });
-            let _ = stopped.recv();
         }
+        drop(sender);
+        // Nobody sends: it ends when all have stopped.
+        let _: Result<(), _> = stopped.recv();
         self.tables.close()?;
         self.log.close();
         Ok(())
