@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Instant, Span};
+use crate::{Instant, Resources, Span};
 
 /// What a token allows. Each role includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
@@ -131,6 +131,9 @@ pub struct Worker {
     pub runs: Vec<String>,
     /// Attempts it can run at once, by kind of work or of `all` kinds; nothing if that has no bound.
     pub slots: BTreeMap<String, u64>,
+    /// What its attempts may use together, if it counts resources instead of slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
     /// The job types it has handlers for.
     #[serde(default)]
     pub job_types: Vec<String>,

@@ -8,9 +8,10 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::flexible::{CommandShape, MisfireShape, OverlapShape, ScheduleShape};
+use crate::size::SizeShape;
 use crate::{
-    Delivery, HttpTarget, Instant, Misfire, OnFailure, Overlap, Problem, PublishTarget, Retention,
-    Retry, Schedule, Size, Span, Success, TextOr, TextOrList,
+    Delivery, HttpTarget, Instant, Misfire, OnFailure, Overlap, Problem, PublishTarget, Resources,
+    Retention, Retry, Schedule, Size, Span, Success, TargetWorkers, TextOr, TextOrList,
 };
 
 /// A job as a caller describes it: when (`schedule`), what (one of `command`, `http`, `publish`,
@@ -78,6 +79,7 @@ pub struct JobSpec {
     /// How much memory the processes of the command may use together: a warning in its output from 90 %
     /// on, and the end of all of them beyond it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SizeShape>)]
     pub memory_limit: Option<Size>,
     /// A request to make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +107,14 @@ pub struct JobSpec {
     /// Labels a worker must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires: BTreeMap<String, String>,
+    /// What one attempt is expected to use. Workers that count resources never get more than they
+    /// offer; workers that count slots do not look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Whether one worker runs it each time, or all that are connected and take it, each with a run
+    /// of its own; `any` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_workers: Option<TargetWorkers>,
     /// How many retries after a known failure; short for `retry: {max: …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 10000)]

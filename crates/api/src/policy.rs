@@ -28,6 +28,16 @@ pub struct Retry {
     pub jitter: Option<f64>,
 }
 
+/// How many workers run a job each time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetWorkers {
+    /// One, whichever has room.
+    Any,
+    /// Every worker that is connected and takes it, each with a run of its own.
+    All,
+}
+
 /// What happens when the outcome of an attempt is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

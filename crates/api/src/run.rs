@@ -28,6 +28,9 @@ pub struct Run {
     pub number: u32,
     /// Where it stands.
     pub status: RunStatus,
+    /// The one worker that may run it, of a job that runs on all workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned_to: Option<String>,
     /// Why it is not claimed yet though it is queued: `overlap` or `order`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<String>,
@@ -234,4 +237,15 @@ pub struct RunAnswer {
     /// Its id.
     #[schema(example = "run_06D1R3M0G0400-1")]
     pub run_id: String,
+    /// All runs that were made, of a job that runs on all workers; `run_id` is the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run_ids: Vec<String>,
+}
+
+impl RunAnswer {
+    /// One run.
+    #[must_use]
+    pub fn of(run: impl std::fmt::Display) -> RunAnswer {
+        RunAnswer { run_id: run.to_string(), run_ids: Vec::new() }
+    }
 }

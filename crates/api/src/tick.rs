@@ -21,15 +21,19 @@ pub struct Tick {
     /// What became of it.
     pub fate: TickFate,
     /// A stable word for why: `overlap`, `misfire`, `paused`, `maintenance`, `max_runs`, `late`,
-    /// `trigger`.
+    /// `trigger`, `no_worker`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The same in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The run it led to.
+    /// The run it led to; the first of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// How many runs it led to, of a job that runs on all workers. Their numbers go on from the
+    /// first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u32>,
     /// The tick, or the trigger, whose run stands for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_into: Option<Instant>,

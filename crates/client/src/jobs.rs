@@ -139,9 +139,22 @@ impl Client {
     /// # Errors
     /// A problem with status 404 if there is no such job, 409 if it cannot run now.
     pub async fn trigger_job(&self, job: &str) -> Result<String, ClientError> {
+        Ok(self.trigger(job).await?.run_id)
+    }
+
+    /// Runs a job now, besides its schedule. The ids of all its runs: several if it runs on all
+    /// workers.
+    ///
+    /// # Errors
+    /// As with [`Client::trigger_job`].
+    pub async fn trigger_job_runs(&self, job: &str) -> Result<Vec<String>, ClientError> {
+        let answer = self.trigger(job).await?;
+        Ok(if answer.run_ids.is_empty() { vec![answer.run_id] } else { answer.run_ids })
+    }
+
+    async fn trigger(&self, job: &str) -> Result<RunAnswer, ClientError> {
         let path = ["v1", "jobs", job, "trigger"];
-        let answer: RunAnswer = self.post(&path, &self.scope(), &serde_json::json!({})).await?;
-        Ok(answer.run_id)
+        self.post(&path, &self.scope(), &serde_json::json!({})).await
     }
 
     /// The next times of a job.

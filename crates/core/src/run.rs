@@ -182,6 +182,8 @@ pub fn rebuild(made: &Run) -> Run {
         cause: made.cause,
         batch: made.batch,
         counted: made.counted,
+        pinned: made.pinned.clone(),
+        first_n: made.first_n,
         ..Run::default()
     };
     for happened in &made.events {

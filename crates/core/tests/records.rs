@@ -12,8 +12,8 @@ use bellwether_core::record::{
     self, AmqpBroker, AttemptResult, BasicAuth, BatchRow, Broker, Cause, CommandTarget, Definition,
     Event, EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, Item, ItemChunk, JobRow,
     JobState, KafkaBroker, KeyRow, LastRun, Mark, Misfire, NatsBroker, OneOff, OutputChunk,
-    Overlap, PartRow, PublishTarget, Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus,
-    Schedule, ShardRow, StoreRow, Success, Target, Tick, TokenRow,
+    Overlap, PartRow, PublishTarget, Resources, Retention, Retry, Rule, RuleForm, Run, RunRow,
+    RunStatus, Schedule, ShardRow, StoreRow, Success, Target, TargetWorkers, Tick, TokenRow,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -88,7 +88,7 @@ fn definition(target: Target) -> Definition {
         notify: Bytes::from_static(b"[]"),
         requires: [("gpu".to_owned(), "yes".to_owned())].into(),
         disabled: true,
-        memory_limit_bytes: 0,
+        ..Definition::default()
     }
 }
 
@@ -126,6 +126,22 @@ fn definitions_of_version_1_are_readable() {
     );
     let handler = HandlerTarget { job_type: "mail".into(), payload: Bytes::from_static(b"1") };
     check("definition-handler", &definition(Target::Handler(handler)));
+}
+
+#[test]
+fn definitions_with_resources_of_version_1_are_readable() {
+    let resources = Resources { cpu_milli: Some(500), memory_bytes: Some(0) };
+    let definition = Definition { resources: Some(resources), ..definition(command()) };
+    check("definition-resources", &definition);
+}
+
+#[test]
+fn records_of_jobs_on_all_workers_of_version_1_are_readable() {
+    let all = Definition { target_workers: TargetWorkers::All as i32, ..definition(command()) };
+    check("definition-all-workers", &all);
+    let run = Some(Run { pinned: "w7".into(), first_n: 2, ..run() });
+    check("run-pinned", &RunRow { run, job: None });
+    check("tick-all-workers", &Tick { run: 4, runs: 3, ..Tick::default() });
 }
 
 #[test]
@@ -203,8 +219,7 @@ fn run() -> Run {
             memory_max_bytes: 5,
             result: Bytes::from_static(b"{\"sent\":1}"),
         }],
-        batch: 0,
-        counted: 0,
+        ..Run::default()
     }
 }
 
@@ -274,6 +289,7 @@ fn states_of_version_1_are_readable() {
             into_ms: 5,
             detail: "d".into(),
             count_is_minimum: true,
+            ..Tick::default()
         },
     );
     check("key-row", &KeyRow { job: u64::MAX, reserved_ms: 1 });

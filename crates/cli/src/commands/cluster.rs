@@ -98,8 +98,9 @@ pub fn worker_table(workers: &[Worker]) -> Table {
         Column::text("LABELS"),
     ]);
     for worker in workers {
-        let slots: Vec<String> =
-            worker.slots.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let slots = worker.slots.iter().map(|(kind, count)| format!("{kind} {count}"));
+        let resources = worker.resources.map(|resources| resources.to_string());
+        let slots: Vec<String> = slots.chain(resources).collect();
         let labels: Vec<String> =
             worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let queues =

@@ -11,5 +11,4 @@ mod unit;
 mod values;
 
 pub use effective::{Effective, effective};
-pub use unit::Size;
 pub use values::{LogFormat, Values};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use bellwether_core::amount::{format_size, parse_size};
 use bellwether_core::time::{format_duration_ms, parse_duration_ms};
 use serde::{Deserialize, Deserializer, de};
 
@@ -26,30 +27,13 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
-        let bad = || format!("'{text}' is not a size; write it like 1048576, 64K, 256M or 2G");
-        let lower = text.trim().to_lowercase();
-        let digits = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
-        let count: u64 = lower[..digits].parse().map_err(|_| bad())?;
-        let unit: u64 = match lower[digits..].trim() {
-            "" | "b" => 1,
-            "k" | "kb" | "kib" => 1 << 10,
-            "m" | "mb" | "mib" => 1 << 20,
-            "g" | "gb" | "gib" => 1 << 30,
-            "t" | "tb" | "tib" => 1 << 40,
-            _ => return Err(bad()),
-        };
-        count.checked_mul(unit).map(Size).ok_or_else(bad)
+        parse_size(text).map(Size)
     }
 }
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (unit, name) in [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")] {
-            if self.0 >= unit && self.0.is_multiple_of(unit) {
-                return write!(f, "{}{name}", self.0 / unit);
-            }
-        }
-        write!(f, "{}", self.0)
+        f.write_str(&format_size(self.0))
     }
 }
 

@@ -197,6 +197,13 @@ mod tests {
                    "retry": {"max": 3}, "overlap": "skip", "namespace": "default"}),
         );
         assert_eq!(difference, Difference::Same);
+        let difference = compared(
+            json!({"key": "a", "schedule": "@daily", "command": "x", "target_workers": "any",
+                   "resources": {"cpu": "1.50", "memory": 1_048_576}}),
+            json!({"key": "a", "schedule": "@daily", "command": "x",
+                   "resources": {"cpu": 1.5, "memory": "1024K"}}),
+        );
+        assert_eq!(difference, Difference::Same);
     }
 
     #[test]

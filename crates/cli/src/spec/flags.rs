@@ -90,6 +90,19 @@ mod tests {
     }
 
     #[test]
+    fn r49_where_it_runs_is_said_in_the_words_of_workers() {
+        let over = JobSpec { resources: "cpu=4,memory=1G".parse().ok(), ..JobSpec::default() };
+        check_over(
+            over,
+            &["--resources", "cpu=0.5", "--target-workers", "all"],
+            json!({"resources": {"cpu": 0.5, "memory": "1G"}, "target_workers": "all"}),
+        );
+        for wrong in [["--resources", "disk=1"], ["--target-workers", "some"]] {
+            assert!(Line::try_parse_from(["job-add"].iter().chain(&wrong)).is_err());
+        }
+    }
+
+    #[test]
     fn a_command_is_a_shell_line_or_a_program_with_arguments() {
         check(
             &[

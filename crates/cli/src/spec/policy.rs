@@ -1,8 +1,8 @@
 //! Flags that say how.
 
 use bellwether_api::{
-    Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Retention, Retry,
-    Span, StatusCode, Success, TextOr,
+    Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Resources,
+    Retention, Retry, Span, StatusCode, Success, TargetWorkers, TextOr,
 };
 use clap::{Args, ValueEnum};
 
@@ -22,6 +22,12 @@ pub struct PolicyFlags {
     /// A label that workers must have; repeatable
     #[arg(long = "requires", value_name = "NAME=VALUE", value_parser = parse_pair)]
     requires: Vec<(String, String)>,
+    /// What an attempt is expected to use
+    #[arg(long, value_name = "cpu=0.5,memory=512M")]
+    resources: Option<Resources>,
+    /// Run it on one worker each time, or on all that are connected and take it
+    #[arg(long)]
+    target_workers: Option<TargetWorkersFlag>,
     /// How many retries after a known failure
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
@@ -89,6 +95,13 @@ enum DeliveryFlag {
     AtLeastOnce,
 }
 
+/// [`TargetWorkers`] by name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TargetWorkersFlag {
+    Any,
+    All,
+}
+
 /// [`MisfirePolicy`] by name.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum MisfireFlag {
@@ -118,6 +131,12 @@ impl PolicyFlags {
         set(&mut spec.queue, &self.queue);
         set(&mut spec.priority, &self.priority);
         spec.requires.extend(self.requires.iter().cloned());
+        set(&mut spec.target_workers, &self.target_workers.map(target_workers));
+        if let Some(given) = self.resources {
+            let resources = spec.resources.get_or_insert_with(Resources::default);
+            set(&mut resources.cpu, &given.cpu);
+            set(&mut resources.memory, &given.memory);
+        }
         self.apply_retry(spec);
         set(&mut spec.delivery, &self.delivery.map(delivery));
         self.apply_misfire(spec);
@@ -187,6 +206,13 @@ impl PolicyFlags {
         set(&mut success.output_matches, &self.expect_output);
         set(&mut success.output_must_not_match, &self.fail_on_output);
         spec.success = Some(success).filter(|success| *success != Success::default());
+    }
+}
+
+fn target_workers(flag: TargetWorkersFlag) -> TargetWorkers {
+    match flag {
+        TargetWorkersFlag::Any => TargetWorkers::Any,
+        TargetWorkersFlag::All => TargetWorkers::All,
     }
 }
 

@@ -163,6 +163,33 @@ fn r13_next_times_and_the_ledger() {
 }
 
 #[test]
+fn r49_a_job_for_all_workers_is_triggered_on_each() {
+    let server = Server::start();
+    let flags = ["--key", "k", "--every", "1h", "--target-workers", "all"];
+    server.add(&[&flags[..], &["--resources", "memory=512M", "--", "echo here"]].concat());
+    let shown = server.cli(&["job", "show", "k"]).ok();
+    assert!(shown.contains("all") && shown.contains("512M"), "{shown}");
+    let out = server.cli(&["job", "trigger", "k", "--wait"]).ok();
+    assert!(out.contains("here"), "{out}");
+    let ticks = server.cli(&["job", "ticks", "k", "--json"]).json_lines();
+    assert_eq!((&ticks[0]["fate"], &ticks[0]["runs"]), (&json!("triggered"), &json!(1)));
+    server.add(&[
+        "--key",
+        "none",
+        "--every",
+        "1h",
+        "--target-workers",
+        "all",
+        "--requires",
+        "gpu=yes",
+        "--",
+        "true",
+    ]);
+    let refused = server.cli(&["job", "trigger", "none"]).fails(4);
+    assert!(refused.contains("no worker that takes it was connected"), "{refused}");
+}
+
+#[test]
 fn a_job_can_be_changed_in_an_editor() {
     let server = Server::start();
     server.add(&["--key", "k", "--every", "1h", "--", "old"]);

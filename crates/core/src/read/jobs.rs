@@ -72,6 +72,7 @@ impl StoredJob {
         match self.state.last.as_ref().map(LastRun::status) {
             Some(RunStatus::Failed | RunStatus::Lost) => JobStatus::Failed,
             Some(RunStatus::Canceled | RunStatus::Skipped) => JobStatus::Canceled,
+            None if self.state.runs == 0 && self.once().is_some() => JobStatus::Canceled,
             _ => JobStatus::Completed,
         }
     }

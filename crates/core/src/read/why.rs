@@ -4,10 +4,10 @@ use super::jobs::{JobStatus, StoredJob, in_force, sentence};
 use super::ledger::{StoredTick, ticks_of};
 use super::runs::run;
 use crate::id::RunId;
-use crate::record::{GroupRow, Hold, RunStatus, TickFate};
+use crate::record::{GroupRow, Hold, RunStatus, Tick, TickFate};
 use crate::run as life;
 use crate::time::{MINUTE_MS, Time, format_duration_ms};
-use crate::turn::{mark_in_words, namespace_name, queue_name, status_name};
+use crate::turn::{Demand, mark_in_words, namespace_name, queue_name, status_name};
 use crate::waist::{StoreError, View};
 
 /// An explanation.
@@ -25,6 +25,13 @@ pub struct Explanation {
 
 /// Rows of the ledger looked at.
 const ROWS_MAX: usize = 5_000;
+/// Runs told about.
+const RUNS_MAX: usize = 5;
+
+/// The numbers of the first runs that a tick led to.
+fn runs_of(tick: &Tick) -> impl Iterator<Item = u32> + use<> {
+    (tick.run..).take((tick.runs.max(1) as usize).min(RUNS_MAX))
+}
 
 /// Explains what became of a job at `at`, or what it is doing now.
 ///
@@ -62,7 +69,9 @@ pub fn why(
             match near.first() {
                 Some(row) => {
                     told.answer = row_in_words(job, row, at);
-                    run_detail(view, job, row.tick.run, &mut told)?;
+                    for n in runs_of(&row.tick) {
+                        run_detail(view, job, n, &mut told)?;
+                    }
                 }
                 None => told.answer = no_row(job, schedule.as_ref(), at, now),
             }
@@ -108,7 +117,11 @@ fn ticks_near(view: &dyn View, job: &StoredJob, at: Time) -> Result<Vec<StoredTi
 
 fn row_in_words(job: &StoredJob, row: &StoredTick, at: Time) -> String {
     let tick = &row.tick;
-    let run = RunId { job: job.id, n: tick.run };
+    let first = RunId { job: job.id, n: tick.run };
+    let run = match tick.runs {
+        0 | 1 => first.to_string(),
+        runs => format!("{runs} runs from {first}, one on each worker"),
+    };
     let when = if row.at == at || tick.count > 1 { at } else { row.at };
     match tick.fate() {
         TickFate::Fired => format!("It ran: the tick of {} led to {run}, in time.", row.at),
@@ -144,6 +157,7 @@ fn row_in_words(job: &StoredJob, row: &StoredTick, at: Time) -> String {
                 "paused" => "it was paused",
                 "maintenance" => "it was in maintenance",
                 "max_runs" => "its max_runs was reached",
+                "no_worker" => "it runs on all workers, and there was none",
                 other => other,
             };
             let detail =
@@ -198,7 +212,7 @@ fn explain_now(
         (JobStatus::Running, Some(why)) => format!("It has an open run, and {why}."),
         (status, _) => standing(job, status),
     };
-    for n in job.state.open.iter().take(5) {
+    for n in job.state.open.iter().take(RUNS_MAX) {
         run_detail(view, job, *n, told)?;
     }
     if job.state.open.is_empty()
@@ -235,8 +249,10 @@ fn explain_once(
     told.ticks = ticks_near(view, job, at)?;
     if let Some(row) = told.ticks.first() {
         told.answer = row_in_words(job, row, at);
-        let run = row.tick.run;
-        return run_detail(view, job, run, told);
+        for n in runs_of(&row.tick) {
+            run_detail(view, job, n, told)?;
+        }
+        return Ok(());
     }
     let due = job.once().unwrap_or(at);
     let waits = matches!(job.status(), JobStatus::Scheduled | JobStatus::Paused);
@@ -270,13 +286,20 @@ fn run_detail(
             namespace_name(definition),
             definition.ordering_key
         ),
+        RunStatus::Queued if !run.pinned.is_empty() => {
+            format!("{id} waits for the worker '{}', which it is meant for.", run.pinned)
+        }
         RunStatus::Queued => format!(
-            "{id} waits for a worker of queue '{}'{}.",
+            "{id} waits for a worker of queue '{}'{}{}.",
             queue_name(definition),
             match &definition.target {
                 Some(crate::record::Target::Handler(handler)) =>
                     format!(" that handles the job type '{}'", handler.job_type),
                 _ => String::new(),
+            },
+            match definition.resources {
+                Some(_) => format!(", with room for {}", Demand::of(definition)),
+                None => String::new(),
             }
         ),
         RunStatus::Retrying => format!(

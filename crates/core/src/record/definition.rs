@@ -80,6 +80,12 @@ pub struct Definition {
     /// How much memory the processes of a command may use together; zero is without limit.
     #[prost(uint64, tag = "30")]
     pub memory_limit_bytes: u64,
+    /// What an attempt is expected to use; `None` if the caller did not say.
+    #[prost(message, optional, tag = "28")]
+    pub resources: Option<Resources>,
+    /// How many workers run it each time.
+    #[prost(enumeration = "TargetWorkers", tag = "29")]
+    pub target_workers: i32,
 }
 
 /// When a job is due; mirrors [`crate::schedule::ScheduleSpec`].
@@ -336,6 +342,27 @@ pub struct KafkaBroker {
     /// User and password for SASL PLAIN.
     #[prost(message, optional, tag = "5")]
     pub sasl: Option<BasicAuth>,
+}
+
+/// What an attempt is expected to use, as far as the caller said it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
+pub struct Resources {
+    /// Thousandths of a processor.
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu_milli: Option<u32>,
+    /// Memory.
+    #[prost(uint64, optional, tag = "2")]
+    pub memory_bytes: Option<u64>,
+}
+
+/// How many workers run a job each time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Enumeration)]
+#[repr(i32)]
+pub enum TargetWorkers {
+    /// One, whichever has room.
+    Any = 0,
+    /// Every one that is there and takes it, each with a run of its own.
+    All = 1,
 }
 
 /// Retries after a known failure.

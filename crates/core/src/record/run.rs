@@ -68,6 +68,12 @@ pub struct Run {
     /// As what the batch has counted it; see [`super::Count`].
     #[prost(enumeration = "super::Count", tag = "21")]
     pub counted: i32,
+    /// The one worker that may have it; empty for any.
+    #[prost(string, tag = "18")]
+    pub pinned: String,
+    /// If it may be with one worker only: the number of the first run that the same instant led to.
+    #[prost(uint32, tag = "19")]
+    pub first_n: u32,
 }
 
 /// Where a run stands.

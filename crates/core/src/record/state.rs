@@ -181,7 +181,7 @@ pub struct Tick {
     /// When that was decided.
     #[prost(int64, tag = "3")]
     pub decided_ms: i64,
-    /// The run it led to, if any.
+    /// The run it led to, if any; the first of several.
     #[prost(uint32, tag = "4")]
     pub run: u32,
     /// How many instants this row stands for (0 means 1).
@@ -199,6 +199,9 @@ pub struct Tick {
     /// Whether `count` is a lower bound, because counting was stopped.
     #[prost(bool, tag = "9")]
     pub count_is_minimum: bool,
+    /// How many runs it led to, numbered on from `run`, if it was meant for all workers (0 means 1).
+    #[prost(uint32, tag = "10")]
+    pub runs: u32,
 }
 
 /// What became of a tick.

@@ -77,9 +77,9 @@ impl Turn<'_> {
             self.close(id, row, run, last)?;
             return Ok(false);
         };
-        if !lane.is_of(&definition) {
+        if !lane.is_of(&definition, &run) {
             // The job was edited since: its runs are another queue's now.
-            self.memory.ready.add(&definition, Time(run.scheduled_ms), id);
+            self.memory.ready.add(&definition, id, &run);
             self.keep_open(id, row, run);
             return Ok(false);
         }
@@ -110,6 +110,7 @@ impl Turn<'_> {
             worker: worker.to_owned(),
             scheduled: Time(run.scheduled_ms),
             due,
+            pinned: run.pinned.clone(),
             definition,
         })));
         self.keep_open(id, row, run);
@@ -140,9 +141,9 @@ impl Turn<'_> {
         for id in runs.into_iter().flatten() {
             let Some(row) = self.peek_open(id)? else { continue };
             let waits = |run: &Run| run.status() == RunStatus::Queued && run.hold() == Hold::None;
-            let scheduled = row.run.as_ref().filter(|run| waits(run)).map(|run| run.scheduled_ms);
-            if let (Some(ms), Some(definition)) = (scheduled, self.definition_of(id, &row)?) {
-                self.memory.ready.add(&definition, Time(ms), id);
+            let Some(run) = row.run.as_ref().filter(|run| waits(run)) else { continue };
+            if let Some(definition) = self.definition_of(id, &row)? {
+                self.memory.ready.add(&definition, id, run);
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! How runs end: filed in history, their job brought up to date, whoever waited released.
 
 use super::job::{FullJob, is_pruned};
+use super::runs::is_sibling;
 use super::{Turn, namespace_name};
 use crate::id::RunId;
 use crate::key::{self, DueKey, DueKind, Place};
@@ -35,7 +36,7 @@ impl Turn<'_> {
             self.definition_of(id, &row)?
         };
         if waits && let Some(definition) = &definition {
-            self.memory.ready.remove(definition, Time(run.scheduled_ms), id);
+            self.memory.ready.remove(definition, id, &run);
         }
         run.hold = Hold::None as i32;
         run::record(&mut run, last);
@@ -139,7 +140,7 @@ impl Turn<'_> {
             _ => {}
         }
         if !job.state.deleted {
-            self.plan_after_finish(&mut job, run);
+            self.plan_after_finish(&mut job, run)?;
             self.plan_sweep_of_one_off(&job);
             self.prune_runs(&mut job)?;
         }
@@ -148,21 +149,24 @@ impl Turn<'_> {
     }
 
     /// For a schedule that counts from the last end: the next tick is known only now.
-    fn plan_after_finish(&mut self, job: &mut FullJob, run: &Run) {
+    fn plan_after_finish(&mut self, job: &mut FullJob, run: &Run) -> Result<(), StoreError> {
         if job.once().is_some() || run.cause() == Cause::Trigger {
-            return;
+            return Ok(());
         }
         let schedule = match self.schedule_of(job) {
             Ok(schedule) if schedule.counts_from_finish() => schedule,
-            Ok(_) => return,
+            Ok(_) => return Ok(()),
             Err(error) => {
                 // A tick that is planned finds out for itself.
                 if job.state.due_ms.is_none() && !job.state.ended {
                     self.hold_broken(job, &error);
                 }
-                return;
+                return Ok(());
             }
         };
+        if !run.pinned.is_empty() && self.open_of(job, |open| is_sibling(open, run))?.is_some() {
+            return Ok(()); // Of the runs of one tick, the last that ends counts.
+        }
         let runs_left = crate::turn::tick::runs_left(job);
         let next = if runs_left { schedule.next_after_finish(self.now) } else { None };
         if job.state.paused.is_none() {
@@ -171,6 +175,7 @@ impl Turn<'_> {
             job.state.next_ms = next.map(|time| time.0);
             job.state.ended = next.is_none();
         }
+        Ok(())
     }
 
     /// A one-off job in full form goes the way of the compact ones: once its history is due to be
@@ -184,23 +189,23 @@ impl Turn<'_> {
         self.plan(DueKey { time, kind: DueKind::Sweep, job: job.id, n: 0 }, Bytes::new());
     }
 
-    /// If no run of the job is under way any more, releases the oldest that waits for that.
+    /// If no run of the job is under way any more, releases the oldest that waits for that, with
+    /// those of the same tick on other workers.
     fn release_overlap(&mut self, job: &FullJob) -> Result<(), StoreError> {
-        let mut oldest_held = None;
-        for n in &job.state.open {
-            let id = RunId { job: job.id, n: *n };
-            match self.peek_open(id)?.and_then(|row| row.run) {
-                Some(run) if run.hold() == Hold::Overlap => {
-                    oldest_held = oldest_held.or(Some(id));
-                }
-                Some(_) => return Ok(()),
-                None => {}
+        if self.open_of(job, |run| run.hold() != Hold::Overlap)?.is_some() {
+            return Ok(());
+        }
+        let Some(oldest) = self.open_of(job, |_| true)? else {
+            return Ok(());
+        };
+        for n in job.state.open.clone() {
+            let id = RunId { job: job.id, n };
+            let run = self.peek_open(id)?.and_then(|row| row.run);
+            if run.is_some_and(|run| n == oldest.n || is_sibling(&run, &oldest)) {
+                self.release(id)?;
             }
         }
-        match oldest_held {
-            Some(id) => self.release(id),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// The name of the namespace and the ordering key, for messages.

@@ -4,6 +4,8 @@ use super::broken::still_broken;
 use super::close::place_of;
 use super::due::mark_in_words;
 use super::job::{Compact, Found, FullJob, is_pruned};
+use super::runs::is_sibling;
+use super::tick::{NO_WORKER, NO_WORKER_DETAIL, several};
 use super::{Effect, Halt, Rejection, RejectionKind, Reply, Turn, namespace_name};
 use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place};
@@ -114,11 +116,16 @@ impl Turn<'_> {
     pub(super) fn trigger(&mut self, actor: &str, id: JobId) -> Result<Reply, Halt> {
         let mut job = self.full_or_promoted(id)?;
         let mut to_cancel = Vec::new();
+        let pins = self.pins(&job.definition);
+        if pins.is_empty() {
+            return Err(Rejection::conflict(NO_WORKER, NO_WORKER_DETAIL).into());
+        }
         let wait = self
             .overlap(&job, false, &mut to_cancel)?
             .map_err(|(_, detail)| Rejection::conflict("overlap", detail))?;
-        let run = self.make_run(&mut job, self.now, Cause::Trigger, wait)?;
-        let row = Tick { fate: TickFate::Triggered as i32, run: run.n, ..Tick::default() };
+        let run = self.make_runs(&mut job, self.now, Cause::Trigger, wait, &pins)?;
+        let (fate, runs) = (TickFate::Triggered as i32, several(&pins));
+        let row = Tick { fate, run: run.n, runs, ..Tick::default() };
         self.ledger(&mut job, self.now, row);
         if job.once().is_some() && !job.state.ended {
             self.brought_forward(&mut job, run);
@@ -126,7 +133,7 @@ impl Turn<'_> {
         self.put_state(&job);
         self.note_job(actor, "job.trigger", id, namespace_name(&job.definition), &run.to_string());
         self.cancel_replaced(to_cancel)?;
-        Ok(Reply::Run(run))
+        Ok(if runs == 0 { Reply::Run(run) } else { Reply::Runs(run, runs) })
     }
 
     pub(super) fn cancel(&mut self, actor: &str, id: RunId) -> Result<Reply, Halt> {
@@ -324,10 +331,15 @@ impl Turn<'_> {
 
     /// What a run that is given another go has to wait for. Runs of an ordering key follow one
     /// another in any case, and those that wait behind this one must not be in its way.
-    fn hold_of_retried(&mut self, job: &FullJob, tick: Time, id: RunId) -> Result<Hold, Halt> {
+    fn hold_of_retried(&mut self, job: &FullJob, run: &Run, id: RunId) -> Result<Hold, Halt> {
         if !job.definition.ordering_key.is_empty() {
+            let tick = Time(run.scheduled_ms);
             let wait = self.must_wait_for_order(&job.definition, tick, id)?;
             return Ok(if wait { Hold::Order } else { Hold::None });
+        }
+        // Those of the same tick on other workers are not in its way.
+        if self.open_of(job, |open| !is_sibling(open, run))?.is_none() {
+            return Ok(self.open_of(job, |_| true)?.map_or(Hold::None, |open| open.hold()));
         }
         let wait = self
             .overlap(job, false, &mut Vec::new())?
@@ -360,7 +372,7 @@ impl Turn<'_> {
             None => Some(self.full(id.job)?.ok_or_else(Rejection::no_job)?),
         };
         if let Some(job) = &mut job {
-            run.hold = self.hold_of_retried(job, Time(run.scheduled_ms), id)? as i32;
+            run.hold = self.hold_of_retried(job, &run, id)? as i32;
             job.state.open.push(id.n);
         }
         let detail = format!("asked for by {actor}");

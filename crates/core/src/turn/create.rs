@@ -8,7 +8,7 @@ use super::job::{Found, FullJob, identity};
 use super::{Created, Halt, NewJob, Rejection, RejectionKind, Reply, Turn, namespace_name};
 use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind};
-use crate::record::{self, Audit, Filed, JobRow, JobState, KeyRow, Mark, OneOff};
+use crate::record::{self, Audit, Filed, JobRow, JobState, KeyRow, Mark, OneOff, TargetWorkers};
 use crate::schedule::Schedule;
 use crate::spec;
 use crate::time::Time;
@@ -95,7 +95,11 @@ impl Turn<'_> {
         let definition = &new.definition;
         let once = definition.schedule.as_ref().and_then(|s| spec::plain_once(s, self.now));
         match once {
-            Some(at) if !definition.disabled && definition.ordering_key.is_empty() => {
+            Some(at)
+                if !definition.disabled
+                    && definition.ordering_key.is_empty()
+                    && definition.target_workers() == TargetWorkers::Any =>
+            {
                 self.put_compact(id, at, &new);
             }
             _ => self.put_full(actor, id, &new)?,

@@ -105,7 +105,7 @@ impl Turn<'_> {
         if run.status() == RunStatus::Retrying && run.retry_ms == time.0 {
             run::record(&mut run, run::event(self.now, EventKind::Queued));
             if let Some(definition) = self.definition_of(id, &row)? {
-                self.memory.ready.add(&definition, Time(run.scheduled_ms), id);
+                self.memory.ready.add(&definition, id, &run);
                 self.notice(id, &definition, &run);
             }
         }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::BatchInput;
+use super::{BatchInput, Lane};
 use crate::id::{BatchId, JobId, RunId};
 use crate::key::DueKey;
 use crate::record::{AttemptResult, Definition, EventKind, OutputChunk, RunStatus};
@@ -305,6 +305,8 @@ pub enum Reply {
     Created(Vec<Result<Created, Rejection>>),
     /// A run was made or found.
     Run(RunId),
+    /// So many runs were made, one for each worker, numbered on from this one.
+    Runs(RunId, u32),
     /// A step of a long piece of work was done: whether more is left.
     More(bool),
     /// A batch was begun or found.
@@ -451,8 +453,18 @@ pub struct Assignment {
     pub scheduled: Time,
     /// When the attempt was due.
     pub due: Time,
+    /// The one worker that may have the run; empty for any.
+    pub pinned: String,
     /// The job.
     pub definition: Definition,
+}
+
+impl Assignment {
+    /// The lane that the run waited in.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        Lane::of(&self.definition, &self.pinned)
+    }
 }
 
 /// Something that happened to a run.

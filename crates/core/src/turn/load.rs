@@ -4,6 +4,7 @@
 //! a hundred million jobs than with ten.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Compiled, Memory, Ready, Tally, Turn};
 use crate::id::{IdSource, JobId, RunId};
@@ -53,6 +54,7 @@ pub fn load(
         parked_by_job: BTreeMap::new(),
         parked_by_group: BTreeMap::new(),
         parts: BTreeMap::new(),
+        workers: Arc::default(),
         compiled: Compiled::default(),
         notices: false,
         tally: Tally::default(),
@@ -105,11 +107,11 @@ impl Turn<'_> {
                     );
                     self.unknown(id, row, run, event)?;
                 }
-            } else if run.status() == RunStatus::Queued && run.hold() == Hold::None {
-                let scheduled = Time(run.scheduled_ms);
-                if let Some(definition) = self.definition_of(id, &row)? {
-                    self.memory.ready.add(&definition, scheduled, id);
-                }
+            } else if run.status() == RunStatus::Queued
+                && run.hold() == Hold::None
+                && let Some(definition) = self.definition_of(id, &row)?
+            {
+                self.memory.ready.add(&definition, id, run);
             }
         }
         Ok(last.filter(|_| rows.len() == limit))

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::{Demand, Roster};
 use crate::id::{BatchId, IdSource, JobId, RunId};
-use crate::record::{Definition, GroupRow, PartRow, ShardRow, Target};
+use crate::record::{Definition, GroupRow, PartRow, Run, ShardRow, Target};
 use crate::schedule::Schedule;
 use crate::settings::Settings;
 use crate::time::Time;
@@ -21,6 +22,11 @@ pub struct Lane {
     pub work: Work,
     /// Labels that the worker must have.
     pub requires: BTreeMap<String, String>,
+    /// The one worker that may have it; empty for any.
+    pub pinned: String,
+    /// What a run takes of a worker that counts resources. It comes last, so that lanes that are
+    /// alike but for it are neighbours.
+    pub demand: Demand,
 }
 
 /// Kinds of targets, as far as workers differ in them.
@@ -35,9 +41,9 @@ pub enum Work {
 }
 
 impl Lane {
-    /// The lane of a job's runs.
+    /// The lane of a job's runs that only one worker may have, or any if that is empty.
     #[must_use]
-    pub fn of(definition: &Definition) -> Lane {
+    pub fn of(definition: &Definition, pinned: &str) -> Lane {
         let work = match &definition.target {
             Some(Target::Command(_)) | None => Work::Command,
             Some(Target::Http(_) | Target::Publish(_)) => Work::Http,
@@ -45,12 +51,13 @@ impl Lane {
         };
         let requires = definition.requires.clone();
         let namespace = namespace_name(definition).to_owned();
-        Lane { queue: queue_name(definition).to_owned(), namespace, work, requires }
+        let (queue, demand) = (queue_name(definition).to_owned(), Demand::of(definition));
+        Lane { queue, namespace, work, requires, pinned: pinned.to_owned(), demand }
     }
 
-    /// Whether it is the lane of a job's runs.
+    /// Whether it is the lane of a job's run.
     #[must_use]
-    pub fn is_of(&self, definition: &Definition) -> bool {
+    pub fn is_of(&self, definition: &Definition, run: &Run) -> bool {
         let same_work = match (&self.work, &definition.target) {
             (Work::Command, Some(Target::Command(_)) | None) => true,
             (Work::Http, Some(Target::Http(_) | Target::Publish(_))) => true,
@@ -61,6 +68,8 @@ impl Lane {
             && self.queue == queue_name(definition)
             && self.namespace == namespace_name(definition)
             && self.requires == definition.requires
+            && self.pinned == run.pinned
+            && self.demand == Demand::of(definition)
     }
 }
 
@@ -87,6 +96,13 @@ pub struct Turnstile {
     pub run: RunId,
 }
 
+impl Turnstile {
+    fn of(definition: &Definition, id: RunId, run: &Run) -> Turnstile {
+        let (rank, scheduled) = (definition.priority.saturating_neg(), Time(run.scheduled_ms));
+        Turnstile { rank, scheduled, run: id }
+    }
+}
+
 /// Runs that wait for a worker, by lane.
 #[derive(Debug, Default)]
 pub struct Ready {
@@ -95,17 +111,16 @@ pub struct Ready {
 
 impl Ready {
     /// Lets a run wait.
-    pub fn add(&mut self, definition: &Definition, scheduled: Time, run: RunId) {
-        let place = Turnstile { rank: definition.priority.saturating_neg(), scheduled, run };
-        self.lanes.entry(Lane::of(definition)).or_default().insert(place);
+    pub fn add(&mut self, definition: &Definition, id: RunId, run: &Run) {
+        let lane = Lane::of(definition, &run.pinned);
+        self.lanes.entry(lane).or_default().insert(Turnstile::of(definition, id, run));
     }
 
     /// Takes a run out that no longer waits. It need not be there.
-    pub fn remove(&mut self, definition: &Definition, scheduled: Time, run: RunId) {
-        let place = Turnstile { rank: definition.priority.saturating_neg(), scheduled, run };
-        let lane = Lane::of(definition);
+    pub fn remove(&mut self, definition: &Definition, id: RunId, run: &Run) {
+        let lane = Lane::of(definition, &run.pinned);
         if let Some(waiting) = self.lanes.get_mut(&lane) {
-            waiting.remove(&place);
+            waiting.remove(&Turnstile::of(definition, id, run));
             if waiting.is_empty() {
                 self.lanes.remove(&lane);
             }
@@ -234,6 +249,8 @@ pub struct Memory {
     pub parked_by_group: BTreeMap<(String, String), Vec<RunId>>,
     /// The parts of batches that were looked at last, as they are stored.
     pub parts: BTreeMap<BatchId, PartRow>,
+    /// The workers that are there. The shell keeps it up to date between turns.
+    pub workers: Arc<Roster>,
     /// Compiled schedules.
     pub compiled: Compiled,
     /// Whether anybody wants notices.

@@ -27,6 +27,7 @@ mod close;
 mod control;
 mod create;
 mod delete;
+mod demand;
 mod due;
 mod edit;
 mod group;
@@ -41,6 +42,7 @@ mod promote;
 mod prune;
 mod queue;
 mod report;
+mod roster;
 mod runs;
 mod tick;
 mod token;
@@ -59,12 +61,14 @@ pub use batch::BatchInput;
 pub(crate) use broken::broken_in_words;
 pub use claim::Claims;
 pub use control::status_name;
+pub use demand::Demand;
 pub(crate) use due::mark_in_words;
 pub use input::*;
 pub(crate) use job::{identity, is_pruned};
 pub use load::load;
 pub use memory::*;
 pub use overlay::Overlay;
+pub use roster::{Offer, Roster};
 
 /// One turn: decisions over a view, not yet committed.
 pub struct Turn<'a> {

@@ -9,7 +9,6 @@ use crate::record::{
 };
 use crate::run::{self, HANDED_BACK, LOST, LOST_TOO_OFTEN};
 use crate::settings::LOSSES_MAX;
-use crate::time::Time;
 use crate::turn::close::place_of;
 use crate::waist::{Family, StoreError};
 use bytes::Bytes;
@@ -195,7 +194,7 @@ impl Turn<'_> {
     ) -> Result<(), StoreError> {
         run::record(&mut run, last);
         if let Some(definition) = self.definition_of(id, &row)? {
-            self.memory.ready.add(&definition, Time(run.scheduled_ms), id);
+            self.memory.ready.add(&definition, id, &run);
             self.notice(id, &definition, &run);
         }
         self.keep_open(id, row, run);

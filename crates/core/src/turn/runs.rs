@@ -1,10 +1,14 @@
 //! Open runs: reading, making and releasing them.
 
+use std::sync::Arc;
+
 use super::job::FullJob;
-use super::{Effect, Notice, Turn, namespace_name, queue_name};
+use super::{Effect, Lane, Notice, Turn, namespace_name, queue_name};
 use crate::id::RunId;
 use crate::key::{self, DueKey, DueKind};
-use crate::record::{self, Cause, Definition, Event, EventKind, Filed, Hold, JobRow, Run, RunRow};
+use crate::record::{
+    self, Cause, Definition, Event, EventKind, Filed, Hold, JobRow, Run, RunRow, TargetWorkers,
+};
 use crate::run;
 use crate::time::Time;
 use crate::waist::{Family, StoreError};
@@ -58,33 +62,78 @@ impl Turn<'_> {
         bytes.map(|bytes| record::decode("definition", bytes)).transpose()
     }
 
-    /// Makes a run of a job in full form. The job's state is changed but not stored.
-    pub(super) fn make_run(
+    /// The first open run of a job of which something holds.
+    pub(super) fn open_of(
+        &self,
+        job: &FullJob,
+        holds: impl Fn(&Run) -> bool,
+    ) -> Result<Option<Run>, StoreError> {
+        for n in &job.state.open {
+            let run = self.peek_open(RunId { job: job.id, n: *n })?.and_then(|row| row.run);
+            if let Some(run) = run.filter(&holds) {
+                return Ok(Some(run));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The workers for which a job is to run now, one run for each; one that is empty means any.
+    /// None at all if it is meant for all and nobody is there.
+    pub(super) fn pins(&self, definition: &Definition) -> Vec<Arc<str>> {
+        match definition.target_workers() {
+            TargetWorkers::Any => vec!["".into()],
+            TargetWorkers::All => self.memory.workers.serving(&Lane::of(definition, "")),
+        }
+    }
+
+    /// Makes the runs of a job in full form for one instant: one for each of the pins. The first of
+    /// them. The job's state is changed but not stored.
+    pub(super) fn make_runs(
         &mut self,
         job: &mut FullJob,
         scheduled: Time,
         cause: Cause,
         wait_for_others: bool,
+        pins: &[Arc<str>],
     ) -> Result<RunId, StoreError> {
-        job.state.runs += 1;
+        let first = RunId { job: job.id, n: job.state.runs + 1 };
         if cause != Cause::Trigger {
             job.state.scheduled_runs += 1;
         }
-        let id = RunId { job: job.id, n: job.state.runs };
+        // What is open before any of these is made decides about all of them.
+        let wait_for_others = wait_for_others && !job.state.open.is_empty();
+        for pin in pins {
+            let made = run::new(job.state.runs + 1, scheduled, self.now, 0, cause);
+            let first_n = if pin.is_empty() { 0 } else { first.n };
+            let made = Run { pinned: pin.to_string(), first_n, ..made };
+            self.make_run(job, made, wait_for_others)?;
+        }
+        Ok(first)
+    }
+
+    fn make_run(
+        &mut self,
+        job: &mut FullJob,
+        mut made: Run,
+        wait_for_others: bool,
+    ) -> Result<(), StoreError> {
+        job.state.runs = made.n;
+        let id = RunId { job: job.id, n: made.n };
         let class = self.class_for(&job.definition);
-        let mut made = run::new(id.n, scheduled, self.now, class, cause);
+        made.class = u32::from(class);
         self.let_count(&mut made, job.row.batch)?;
+        let scheduled = Time(made.scheduled_ms);
         run::record(&mut made, run::event(self.now, EventKind::Queued));
         let filed = Filed { time_ms: self.now.0, class: u32::from(class) };
         self.store.put(Family::State, key::run(id), record::encode(&filed));
-        if wait_for_others && !job.state.open.is_empty() && job.definition.ordering_key.is_empty() {
+        if wait_for_others && job.definition.ordering_key.is_empty() {
             made.hold = Hold::Overlap as i32;
         } else if self.must_wait_for_order(&job.definition, scheduled, id)? {
             made.hold = Hold::Order as i32;
         }
         job.state.open.push(id.n);
         self.open_up(id, &job.definition, RunRow { run: None, job: None }, made);
-        Ok(id)
+        Ok(())
     }
 
     /// Adds a queued run to the open ones, and to those that wait for a worker unless it is held.
@@ -94,7 +143,7 @@ impl Turn<'_> {
             self.plan(DueKey { time, kind: DueKind::Expire, job: id.job, n: id.n }, Bytes::new());
         }
         if made.hold() == Hold::None {
-            self.memory.ready.add(definition, Time(made.scheduled_ms), id);
+            self.memory.ready.add(definition, id, &made);
         }
         self.memory.open_runs += 1;
         self.notice(id, definition, &made);
@@ -118,7 +167,7 @@ impl Turn<'_> {
         };
         run.hold = Hold::None as i32;
         if let Some(definition) = self.definition_of(id, &row)? {
-            self.memory.ready.add(&definition, Time(run.scheduled_ms), id);
+            self.memory.ready.add(&definition, id, &run);
         }
         self.keep_open(id, row, run);
         Ok(())
@@ -144,4 +193,10 @@ impl Turn<'_> {
             reason: reason.clone(),
         })));
     }
+}
+
+/// Whether a run stands for the same tick or trigger as another, on another worker. Such runs are
+/// not in each other's way.
+pub(super) fn is_sibling(run: &Run, other: &Run) -> bool {
+    run.first_n != 0 && run.first_n == other.first_n && run.n != other.n
 }

@@ -10,9 +10,12 @@ use std::sync::Arc;
 use super::Turn;
 use super::due::Suppressed;
 use super::job::FullJob;
+use super::runs::is_sibling;
 use crate::id::RunId;
 use crate::key::{self, DueKey};
-use crate::record::{self, Cause, Hold, Misfire, MisfirePolicy, OverlapPolicy, Tick, TickFate};
+use crate::record::{
+    self, Cause, Hold, Misfire, MisfirePolicy, OverlapPolicy, Run, Tick, TickFate,
+};
 use crate::schedule::Schedule;
 use crate::settings::{MISFIRE_MAX, MISFIRE_WINDOW_MS, OVERLAP_QUEUE_MAX};
 use crate::time::{HOUR_MS, SECOND_MS, Time, format_duration_ms};
@@ -26,6 +29,12 @@ const COUNT_MAX: u32 = 4_000;
 pub(super) const TRIGGER: &str = "trigger";
 /// Ticks in time that are dealt with in one decision; the rest follows in the next.
 const TICKS_AT_ONCE: usize = 64;
+/// Runs after which a decision deals with no further tick in time.
+const RUNS_AT_ONCE: usize = 1_024;
+/// The reason of a row whose tick was meant for all workers when there was none.
+pub(super) const NO_WORKER: &str = "no_worker";
+/// The same in words.
+pub(super) const NO_WORKER_DETAIL: &str = "no worker that takes it was connected";
 
 /// Whether the job's `max_runs` allows another run.
 pub(crate) fn runs_left(job: &FullJob) -> bool {
@@ -119,7 +128,7 @@ impl Turn<'_> {
         }
         for _ in 1..TICKS_AT_ONCE {
             match schedule.next_after(handled).filter(|next| *next <= self.now) {
-                Some(next) if !schedule.counts_from_finish() => {
+                Some(next) if !schedule.counts_from_finish() && self.runs.len() < RUNS_AT_ONCE => {
                     fired |=
                         self.fire(&mut job, next, Cause::Schedule, must_run, &mut to_cancel)?;
                     handled = next;
@@ -257,6 +266,11 @@ impl Turn<'_> {
             self.ledger(job, tick, skipped("max_runs", "the schedule's max_runs is reached"));
             return Ok(false);
         }
+        let pins = self.pins(&job.definition);
+        if pins.is_empty() {
+            self.ledger(job, tick, skipped(NO_WORKER, NO_WORKER_DETAIL));
+            return Ok(false);
+        }
         let wait = match self.overlap(job, must_run, to_cancel)? {
             Ok(wait) => wait,
             Err((reason, detail)) => {
@@ -264,7 +278,7 @@ impl Turn<'_> {
                 return Ok(false);
             }
         };
-        let run = self.make_run(job, tick, cause, wait)?;
+        let run = self.make_runs(job, tick, cause, wait, &pins)?;
         let late_ms = self.now.since_ms(job.due_time(tick));
         let late = late_ms > LATE_MS;
         self.ledger(
@@ -279,6 +293,7 @@ impl Turn<'_> {
                     String::new()
                 },
                 run: run.n,
+                runs: several(&pins),
                 ..Tick::default()
             },
         );
@@ -321,14 +336,18 @@ impl Turn<'_> {
         })
     }
 
+    /// How many runs wait for others; those of one instant on several workers count as one.
     fn held_runs(&self, job: &FullJob) -> Result<usize, StoreError> {
-        let mut held = 0;
+        let mut held: Vec<Run> = Vec::new();
         for n in &job.state.open {
             let row = self.peek_open(RunId { job: job.id, n: *n })?;
-            held +=
-                usize::from(row.and_then(|row| row.run).is_some_and(|r| r.hold() != Hold::None));
+            let Some(run) = row.and_then(|row| row.run) else { continue };
+            let counted = held.last().is_some_and(|last| is_sibling(&run, last));
+            if run.hold() != Hold::None && !counted {
+                held.push(run);
+            }
         }
-        Ok(held)
+        Ok(held.len())
     }
 
     /// Notes all ticks from `tick` until now as skipped, and plans the next. They were not missed:
@@ -410,6 +429,14 @@ pub(super) fn skipped(reason: &str, detail: &str) -> Tick {
         reason: reason.to_owned(),
         detail: detail.to_owned(),
         ..Tick::default()
+    }
+}
+
+/// For a row of the ledger: how many runs an instant led to, if it was meant for all workers.
+pub(super) fn several(pins: &[Arc<str>]) -> u32 {
+    match pins {
+        [pin] if pin.is_empty() => 0,
+        pins => u32::try_from(pins.len()).unwrap_or(u32::MAX),
     }
 }
 

@@ -20,6 +20,7 @@ const HEALTHY_MS: u64 = 90_000;
 const STEP_MS: u64 = 5_000;
 
 pub fn comes_to_rest(life: &mut Life) {
+    life.world.present.extend(["w1", "w2", "w3"].map(str::to_owned));
     release_all(life);
     let end = life.now().plus_ms(HEALTHY_MS);
     while life.now() < end {

@@ -139,6 +139,12 @@ impl Life {
 
     /// One turn with a few inputs, and perhaps the end of the server in the midst of it.
     fn step(&mut self) {
+        if self.pick.one_in(8) {
+            let worker = ["w2", "w3"][self.pick.below(2) as usize];
+            if !self.world.present.remove(worker) {
+                self.world.present.insert(worker.to_owned());
+            }
+        }
         let mut inputs = Vec::new();
         for _ in 0..self.pick.below(3) {
             inputs.extend(self.wish());

@@ -96,6 +96,9 @@ impl Pick {
             let age = if self.one_in(2) { SHORT } else { "300d" };
             new = new.retention(1 + self.below(4) as u32, age);
         }
+        if self.one_in(5) && new.0.ordering_key.is_empty() {
+            new = new.on_all_workers();
+        }
         if self.one_in(4) {
             new = new.queue("heavy").priority(self.below(5) as i32 - 2);
         }

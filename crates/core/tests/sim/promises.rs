@@ -26,9 +26,15 @@ pub fn check_start(life: &Life, start: &Start) {
             start.run
         );
         let allows = start.definition.overlap.is_some_and(|o| o.policy == 3);
+        let is_sibling = |begun: &Start| {
+            begun.scheduled == start.scheduled
+                && !start.pinned.is_empty()
+                && begun.pinned != start.pinned
+        };
+        let elsewhere = begun.is_some_and(is_sibling);
         let edited = life.jobs.get(&start.run.job).is_none_or(|known| known.edited);
         assert!(
-            allows || edited || other.job != start.run.job,
+            allows || edited || elsewhere || other.job != start.run.job,
             "R34: {} is started while {other} runs",
             start.run
         );

@@ -108,7 +108,7 @@ fn r47_a_queued_run_follows_its_job_to_another_queue() {
     let id = w.add(job().every("10s").queue("a"));
     w.until(10);
     w.replace(id, &job().every("10s").queue("b"));
-    let lane = |queue: &str| Lane::of(&job().queue(queue).0);
+    let lane = |queue: &str| Lane::of(&job().queue(queue).0, "");
     let mut turn = Turn::new(&w.store, &mut w.memory, w.now);
     assert_eq!(
         turn.claim(&lane("a"), "w", 5, false).unwrap().claimed,

@@ -11,6 +11,7 @@ mod crash;
 mod create;
 mod delete;
 mod edit;
+mod everywhere;
 mod group;
 mod lists;
 mod misfire;

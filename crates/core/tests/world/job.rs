@@ -5,7 +5,7 @@ use bellwether_core::id::{JobId, RunId};
 use bellwether_core::key;
 use bellwether_core::record::{
     self, CommandTarget, Definition, Delivery, JobRow, Misfire, MisfirePolicy, OnFailure, Overlap,
-    OverlapPolicy, Retention, Retry, Rule, RuleForm, Schedule, Target,
+    OverlapPolicy, Retention, Retry, Rule, RuleForm, Schedule, Target, TargetWorkers,
 };
 use bellwether_core::time::{Time, parse_duration_ms};
 use bellwether_core::turn::{Created, GroupChange, Input, NewJob, Rejection, Reply};
@@ -115,6 +115,10 @@ impl Job {
 
     pub fn queue(self, queue: &str) -> Job {
         self.with(|d| d.queue = queue.to_owned())
+    }
+
+    pub fn on_all_workers(self) -> Job {
+        self.with(|d| d.target_workers = TargetWorkers::All as i32)
     }
 
     pub fn priority(self, priority: i32) -> Job {

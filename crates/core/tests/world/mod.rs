@@ -16,14 +16,17 @@ pub mod look;
 pub mod store;
 pub mod worker;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bellwether_core::agenda::Agenda;
 use bellwether_core::id::{JobId, RunId};
 use bellwether_core::record::Run;
 use bellwether_core::settings::Settings;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Effect, Halt, Input, Memory, Rejection, Reply, Turn, load};
+use bellwether_core::turn::{
+    Effect, Halt, Input, Memory, Offer, Rejection, Reply, Roster, Turn, load,
+};
 use bellwether_core::waist::Shard;
 
 pub use job::job;
@@ -62,6 +65,8 @@ pub struct World {
     pub now: Time,
     /// How many attempts the workers take at a time.
     pub slots: usize,
+    /// The workers that are there; `w1` takes what is not meant for one of them.
+    pub present: BTreeSet<String>,
     /// How many due entries are taken in one turn.
     pub due_limit: usize,
     /// Whether inputs are decided before due entries.
@@ -110,6 +115,7 @@ impl World {
             settings,
             now: ZERO,
             slots: 1_000,
+            present: BTreeSet::from(["w1".to_owned()]),
             due_limit: 1_000,
             inputs_first: false,
             behaviour: Behaviour::Wait,
@@ -152,6 +158,7 @@ impl World {
             let (count, first) = (inputs.len(), due.len());
             (due.into_iter().chain(inputs).collect(), first..first + count)
         };
+        self.memory.workers = Arc::new(roster(&self.present));
         let mut turn = Turn::new(&self.store, &mut self.memory, self.now);
         let mut replies = Vec::new();
         for (number, input) in all.into_iter().enumerate() {
@@ -166,7 +173,10 @@ impl World {
         }
         let mut free = self.slots.saturating_sub(self.running.len());
         for (lane, _) in turn.waiting() {
-            free -= turn.claim(&lane, "w1", free, false).unwrap().claimed;
+            let worker = if lane.pinned.is_empty() { "w1" } else { lane.pinned.as_str() };
+            if self.present.contains(worker) {
+                free -= turn.claim(&lane, worker, free, false).unwrap().claimed;
+            }
         }
         let decided = turn.finish();
         self.most_written = self.most_written.max(decided.ops.len());
@@ -314,4 +324,10 @@ impl World {
         }
         due.into_iter().map(|(_, input)| input).collect()
     }
+}
+
+/// Workers that run commands from any queue.
+fn roster(names: &BTreeSet<String>) -> Roster {
+    let offer = Offer { commands: true, ..Offer::default() };
+    names.iter().map(|name| (name.as_str().into(), offer.clone())).collect()
 }

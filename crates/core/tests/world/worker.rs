@@ -26,18 +26,24 @@ pub struct Start {
     pub token: u64,
     pub at: Time,
     pub scheduled: Time,
+    pub worker: String,
+    pub pinned: String,
     pub definition: Definition,
 }
 
 impl World {
     /// A worker gets an attempt and starts it.
     pub fn start(&mut self, assignment: &Assignment) {
+        let own = assignment.pinned.is_empty() || assignment.pinned == assignment.worker;
+        assert!(own, "{} is another worker's", assignment.run);
         let start = Start {
             run: assignment.run,
             attempt: assignment.attempt,
             token: assignment.token,
             at: self.now,
             scheduled: assignment.scheduled,
+            worker: assignment.worker.clone(),
+            pinned: assignment.pinned.clone(),
             definition: assignment.definition.clone(),
         };
         if self.eager {

@@ -121,7 +121,7 @@ async fn end(node: &Node, stored: &StoredBatch) -> Result<(), Failure> {
         let job = JobId(row.on_complete);
         let input = Input::Batch { batch: id, input: Box::new(BatchInput::Complete { job }) };
         completion = match node.ask(job, input).await {
-            Ok(Reply::Run(run)) => Some(Ok(run.n)),
+            Ok(Reply::Run(run) | Reply::Runs(run, _)) => Some(Ok(run.n)),
             Ok(_) => None,
             Err(Failure::Rejected(rejection)) => Some(Err(rejection.message)),
             Err(error) => return Err(error),

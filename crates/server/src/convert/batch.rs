@@ -87,11 +87,12 @@ fn member(mut spec: JobSpec, namespace: &str, now: Time) -> Result<Definition, P
         ("schedule_time", spec.schedule_time.is_some()),
         ("ordering_key", spec.ordering_key.is_some()),
         ("enabled", spec.enabled.is_some()),
+        ("target_workers", spec.target_workers.is_some()),
     ] {
         if given {
             let detail = format!(
-                "`{field}` cannot be given in a batch, whose items run at once and in any order; \
-                 use POST /v1/jobs:batch for jobs with times and names of their own"
+                "`{field}` cannot be given in a batch, whose items run once each, at once and in \
+                 any order; use POST /v1/jobs:batch for jobs with times and names of their own"
             );
             return Err(invalid("field_not_applicable", field, detail));
         }

@@ -1,8 +1,8 @@
 //! Policies of a job, their ranges, and what a caller should know about them.
 
 use bellwether_api::{
-    Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Problem, Span,
-    TextOr,
+    Cpus, Delivery, JobSpec, Misfire, MisfirePolicy, OnFailure, Overlap, OverlapPolicy, Problem,
+    Resources, Size, Span, TargetWorkers, TextOr,
 };
 use bellwether_core::record::{self, Definition, Target};
 use bellwether_core::time::DURATION_MAX_MS;
@@ -60,6 +60,8 @@ pub(super) fn apply(spec: &mut JobSpec, definition: &mut Definition) -> Result<(
         definition.expires_after_ms =
             span_within("expires_after", expiry, EXPIRES_AFTER_MIN_MS, DURATION_MAX_MS)?;
     }
+    definition.target_workers = target_workers(spec.target_workers, definition)? as i32;
+    definition.resources = resources(spec.resources.take());
     definition.retention = retention(spec.retention)?;
     definition.notify = spec.notify.take().map(notify).transpose()?.unwrap_or_default();
     Ok(())
@@ -167,6 +169,37 @@ pub(super) fn overlap_short(stored: &record::Overlap) -> TextOr<Overlap> {
         Some((name, _)) if overlap.max.is_none() => TextOr::Text((*name).to_owned()),
         _ => TextOr::Object(overlap),
     }
+}
+
+/// Several runs at once and one after another exclude each other.
+fn target_workers(
+    given: Option<TargetWorkers>,
+    definition: &Definition,
+) -> Result<record::TargetWorkers, Problem> {
+    match given {
+        None | Some(TargetWorkers::Any) => Ok(record::TargetWorkers::Any),
+        Some(TargetWorkers::All) if !definition.ordering_key.is_empty() => {
+            let detail = "runs on all workers start together, those of an `ordering_key` one after \
+                          another; leave one of the two out";
+            Err(invalid("conflicting_fields", "target_workers", detail))
+        }
+        Some(TargetWorkers::All) => Ok(record::TargetWorkers::All),
+    }
+}
+
+/// What is declared, if anything is.
+fn resources(resources: Option<Resources>) -> Option<record::Resources> {
+    let Resources { cpu, memory } = resources?;
+    let stored = record::Resources {
+        cpu_milli: cpu.map(|cpu| cpu.0),
+        memory_bytes: memory.map(|memory| memory.0),
+    };
+    (stored != record::Resources::default()).then_some(stored)
+}
+
+/// What is declared as a caller would write it.
+pub(super) fn resources_back(stored: &record::Resources) -> Resources {
+    Resources { cpu: stored.cpu_milli.map(Cpus), memory: stored.memory_bytes.map(Size) }
 }
 
 fn retention(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bellwether_api::{
     BasicAuth, Delivery, HttpAuth, HttpTarget, JobSpec, MASK, OnFailure, Retention, Size, Span,
-    TextOr, TextOrList,
+    TargetWorkers, TextOr, TextOrList,
 };
 use bellwether_core::record::{self, Definition, Target};
 use serde_json::value::RawValue;
@@ -64,6 +64,11 @@ fn policies(definition: &Definition, spec: &mut JobSpec) {
     };
     spec.misfire = definition.misfire.as_ref().map(policy::misfire_short);
     spec.overlap = definition.overlap.as_ref().map(policy::overlap_short);
+    spec.target_workers = match definition.target_workers() {
+        record::TargetWorkers::Any => None,
+        record::TargetWorkers::All => Some(TargetWorkers::All),
+    };
+    spec.resources = definition.resources.as_ref().map(policy::resources_back);
     spec.timeout = span(definition.timeout_ms);
     let limit = definition.memory_limit_bytes;
     spec.memory_limit = (limit > 0).then_some(Size(limit));

@@ -7,7 +7,10 @@ use std::sync::atomic::Ordering;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use bellwether_api::{Cluster, Instant, Node as ApiNode, Page, Problem, Role, ShardState, Worker};
+use bellwether_api::{
+    Cluster, Cpus, Instant, Node as ApiNode, Page, Problem, Resources, Role, ShardState, Size,
+    Worker,
+};
 
 use bellwether_core::time::Time;
 
@@ -16,7 +19,7 @@ use crate::access::Caller;
 use crate::clock;
 use crate::node::Node;
 use crate::start::host_name;
-use crate::work::{LocalWorker, WorkerState};
+use crate::work::{Capacity, LocalWorker, Offered, WorkerState};
 
 /// Lists workers.
 #[utoipa::path(get, path = "/v1/workers", tag = "operations", operation_id = "listWorkers",
@@ -77,6 +80,7 @@ fn built_in(worker: &LocalWorker) -> Worker {
             ("command".to_owned(), options.command_slots as u64),
             ("http".to_owned(), options.http_slots as u64),
         ]),
+        resources: None,
         job_types: Vec::new(),
         namespace: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -99,13 +103,25 @@ fn remote(worker: WorkerState) -> Worker {
         labels: worker.offer.labels,
         running: worker.runs.len() as u64,
         runs: worker.runs.iter().take(RUNS_MAX).map(ToString::to_string).collect(),
-        slots: worker.slots.map(|slots| ("all".to_owned(), u64::from(slots))).into_iter().collect(),
+        slots: match worker.capacity {
+            Some(Capacity::Slots(slots)) => BTreeMap::from([("all".to_owned(), u64::from(slots))]),
+            _ => BTreeMap::new(),
+        },
+        resources: match worker.capacity {
+            Some(Capacity::Resources(offered)) => Some(resources(offered)),
+            _ => None,
+        },
         job_types: worker.offer.job_types.into_iter().collect(),
         namespace: worker.offer.namespace,
         version: worker.version,
         connected_at: worker.since.map(Instant),
         heard_at: Some(Instant(Time(clock::now().0.saturating_sub(silent_ms)))),
     }
+}
+
+fn resources(offered: Offered) -> Resources {
+    let cpu = offered.cpu_milli.map(|milli| Cpus(u32::try_from(milli).unwrap_or(u32::MAX)));
+    Resources { cpu, memory: offered.memory_bytes.map(Size) }
 }
 
 /// The node and its shards.

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bellwether_api::{Job, MaintenanceRequest, PauseRequest, Problem, Role, RunAnswer};
-use bellwether_core::id::JobId;
+use bellwether_core::id::{JobId, RunId};
 use bellwether_core::read;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Input, Reply};
@@ -126,12 +126,13 @@ pub async fn maintenance(
 
 /// Runs a job now, also one that is paused.
 ///
+/// A job for all workers gets one run for each of them, and is refused if there is none.
 /// A one-off job that waits is run now instead of later, and its ledger says so of its own time.
 /// One that has run runs once more.
 #[utoipa::path(post, path = "/v1/jobs/{job}/trigger", tag = "jobs", operation_id = "triggerJob",
     params(("job" = String, Path, description = "Id or key"), InNamespace),
     responses(
-        (status = 202, description = "The run", body = RunAnswer),
+        (status = 202, description = "The run, or the runs", body = RunAnswer),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn trigger(
@@ -144,7 +145,13 @@ pub async fn trigger(
     let job = jobs::find(&node, &caller, &name, params.namespace.as_deref())?;
     let input = Input::Trigger { actor: caller.name.clone(), job: job.id };
     match node.ask(job.id, input).await? {
-        Reply::Run(run) => Ok((StatusCode::ACCEPTED, Json(RunAnswer { run_id: run.to_string() }))),
+        Reply::Run(run) => Ok((StatusCode::ACCEPTED, Json(RunAnswer::of(run)))),
+        Reply::Runs(first, count) => {
+            let run_ids = (first.n..).take(count as usize);
+            let run_ids = run_ids.map(|n| RunId { n, ..first }.to_string()).collect();
+            let answer = RunAnswer { run_ids, ..RunAnswer::of(first) };
+            Ok((StatusCode::ACCEPTED, Json(answer)))
+        }
         _ => Err(Problem::new(500, "bug", "triggering gave no run").into()),
     }
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use bellwether_api::{Instant, NextTimes, Page, Problem, Role, Run, Tick, Why};
-use bellwether_core::read::{self, JobStatus};
+use bellwether_core::id::RunId;
+use bellwether_core::read::{self, JobStatus, StoredJob};
+use bellwether_core::record::{Hold, RunStatus};
 use bellwether_core::time::Time;
-use bellwether_core::turn::namespace_name;
+use bellwether_core::turn::{Lane, namespace_name};
+use bellwether_core::waist::View;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -174,6 +177,24 @@ pub struct WhyParams {
     at: Option<String>,
 }
 
+/// Open runs that are looked at.
+const OPEN_MAX: usize = 5;
+
+/// What keeps the open runs of a job from workers, as far as no worker that is there could ever
+/// take them.
+fn obstacles(node: &Node, view: &dyn View, job: &StoredJob) -> Answer<Vec<String>> {
+    let mut found = Vec::new();
+    for n in job.state.open.iter().take(OPEN_MAX) {
+        let Some(open) = read::run(view, RunId { job: job.id, n: *n })? else { continue };
+        if open.run.status() == RunStatus::Queued && open.run.hold() == Hold::None {
+            let lane = Lane::of(&open.definition, &open.run.pinned);
+            let obstacle = node.dispatch.obstacle(&lane);
+            found.extend(obstacle.filter(|obstacle| !found.contains(obstacle)));
+        }
+    }
+    Ok(found)
+}
+
 /// Says in words why a job did or did not run at a time, from the ledger.
 #[utoipa::path(get, path = "/v1/jobs/{job}/why", tag = "jobs", operation_id = "why",
     params(("job" = String, Path, description = "Id or key"), WhyParams),
@@ -203,7 +224,10 @@ pub async fn why(
         } else {
             read::group(&*view, job.id.shard(), namespace_name(&job.definition), group)?
         };
-        let told = read::why(&*view, &job, group.as_ref(), at, clock::now())?;
+        let mut told = read::why(&*view, &job, group.as_ref(), at, clock::now())?;
+        if at.is_none() {
+            told.details.extend(obstacles(&node, &*view, &job)?);
+        }
         Ok(Json(Why {
             answer: told.answer,
             details: told.details,

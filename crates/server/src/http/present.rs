@@ -169,6 +169,7 @@ pub fn tick(job: JobId, row: &StoredTick) -> api::Tick {
         reason: text(&tick.reason),
         detail: text(&tick.detail),
         run_id: (tick.run > 0).then(|| RunId { job, n: tick.run }.to_string()),
+        runs: (tick.runs > 0).then_some(tick.runs),
         merged_into: time(tick.into_ms),
         decided_at: Instant(Time(tick.decided_ms)),
     }

@@ -30,6 +30,7 @@ pub fn run(stored: &StoredRun) -> api::Run {
         queue: queue_name(definition).to_owned(),
         number: run.n,
         status: run_status(run.status()),
+        pinned_to: text(&run.pinned),
         held_by: match run.hold() {
             Hold::None => None,
             Hold::Overlap => Some("overlap".to_owned()),

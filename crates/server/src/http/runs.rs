@@ -183,7 +183,7 @@ pub async fn cancel(
     caller.need(Role::Operator)?;
     let run = find(&node, &caller, &name)?.id;
     node.ask(run.job, Input::Cancel { actor: caller.name.clone(), run }).await?;
-    Ok((StatusCode::ACCEPTED, Json(RunAnswer { run_id: run.to_string() })))
+    Ok((StatusCode::ACCEPTED, Json(RunAnswer::of(run))))
 }
 
 /// Gives a run that has ended badly another go, under the same idempotency key.
@@ -201,5 +201,5 @@ pub async fn retry(
     caller.need(Role::Operator)?;
     let run = find(&node, &caller, &name)?.id;
     node.ask(run.job, Input::Retry { actor: caller.name.clone(), run }).await?;
-    Ok((StatusCode::ACCEPTED, Json(RunAnswer { run_id: run.to_string() })))
+    Ok((StatusCode::ACCEPTED, Json(RunAnswer::of(run))))
 }

@@ -181,6 +181,7 @@ impl Looping {
         let mut pending: Vec<Pending> = Vec::new();
         let mut barriers = Vec::new();
         let shard = self.memory.shard;
+        self.memory.workers = self.parts.dispatch.roster();
         let mut turn = Turn::new(&*view, &mut self.memory, now);
         while turn.size() < TURN_WRITES_MAX
             && let Some(message) = self.left_over.pop_front()

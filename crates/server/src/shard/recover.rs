@@ -84,7 +84,7 @@ fn recover(
         let last = turn.recover(after, CHUNK, &mut gone)?;
         for (run, worker, token, stop) in found {
             if let Some(stored) = read::run(&*view, run)? {
-                let lane = Lane::of(&stored.definition);
+                let lane = Lane::of(&stored.definition, &stored.run.pinned);
                 still_held.push(StillHeld { worker, run, token, stop, lane });
             }
         }

@@ -1,17 +1,17 @@
 //! Who has free slots, and who is waiting for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Assignment, Lane, Report, Reported, Turnstile};
+use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported, Roster, Turnstile};
 use bellwether_core::waist::Shard;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use super::queues::{QueueLimits, QueueUse, RATE_EVERY};
-use super::seat::{Offer, Room, Seat};
+use super::queues::{QueueLimits, RATE_EVERY};
+use super::seat::{Room, Seat};
+use super::table::Table;
 use crate::shard::ShardHandle;
 
 /// What a worker is told.
@@ -36,24 +36,13 @@ pub struct Reserved {
     pub others: usize,
 }
 
-/// The first waiting run of a lane in a shard, and how many wait.
-type Waiting = (Turnstile, usize);
-
-#[derive(Default)]
-struct State {
-    workers: Vec<Seat>,
-    /// Shards with runs that wait for slots, by lane.
-    hungry: BTreeMap<Lane, BTreeMap<Shard, Waiting>>,
-    shards: Vec<ShardHandle>,
-    /// Queues that have something under way, or bounds.
-    queues: BTreeMap<String, QueueUse>,
-    closed: bool,
-}
-
 /// Matches waiting runs with free slots.
 #[derive(Default)]
 pub struct Dispatch {
-    state: Mutex<State>,
+    state: Mutex<Table>,
+    /// The workers that are there, for ticks that are meant for all of them. Changed only when they
+    /// do, so that looking at it costs shards next to nothing.
+    roster: Mutex<Arc<Roster>>,
 }
 
 impl Dispatch {
@@ -67,11 +56,9 @@ impl Dispatch {
     pub fn join(&self, name: Arc<str>, offer: Offer, room: Room) -> mpsc::UnboundedReceiver<Order> {
         let (orders, receiver) = mpsc::unbounded_channel();
         let mut state = self.state.lock();
-        state.workers.retain(|seat| seat.name != name);
-        state.workers.push(Seat { name, offer, room, closed: false, orders });
-        for shard in &state.shards {
-            shard.wake();
-        }
+        state.sit(Seat { name, offer, room, closed: false, orders });
+        self.note_workers(&state);
+        state.wake_all();
         receiver
     }
 
@@ -82,11 +69,28 @@ impl Dispatch {
             seat.closed = true;
             let _ = seat.orders.send(Order::Drain);
         }
+        self.note_workers(&state);
     }
 
     /// A worker is gone.
     pub fn leave(&self, worker: &str) {
-        self.state.lock().workers.retain(|seat| &*seat.name != worker);
+        let mut state = self.state.lock();
+        state.workers.retain(|seat| &*seat.name != worker);
+        self.note_workers(&state);
+    }
+
+    /// The workers that are there and take something: not those that leave, and not those that ask
+    /// request by request, of which nobody knows whether they will come back.
+    #[must_use]
+    pub fn roster(&self) -> Arc<Roster> {
+        self.roster.lock().clone()
+    }
+
+    fn note_workers(&self, state: &Table) {
+        let stays = |seat: &&Seat| !seat.closed && !matches!(seat.room, Room::Asked(_));
+        let seats = state.workers.iter().filter(stays);
+        let roster = seats.map(|seat| (seat.name.clone(), seat.offer.clone())).collect();
+        *self.roster.lock() = Arc::new(roster);
     }
 
     /// Sets how much more a worker can take.
@@ -104,9 +108,7 @@ impl Dispatch {
         if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
             seat.offer = offer;
             seat.room = room;
-            for shard in &state.shards {
-                shard.wake();
-            }
+            state.wake_all();
         }
     }
 
@@ -125,61 +127,23 @@ impl Dispatch {
         want: usize,
     ) -> Option<Reserved> {
         let mut state = self.state.lock();
-        let state = &mut *state;
         if state.closed {
             return None;
         }
-        let better = state.ahead(shard, lane, first);
-        let others = state.other_namespaces(lane);
-        let queue = state.queues.entry(lane.queue.clone()).or_default();
-        // Whoever was asked last comes last, so that work spreads over the workers.
-        for at in 0..state.workers.len() {
-            let seat = &mut state.workers[at];
-            if seat.closed || !seat.offer.serves(lane) {
-                continue;
-            }
-            let free = seat.room.free(&lane.work).saturating_sub(better);
-            // What only one namespace can use need not be shared.
-            let others = if seat.offer.namespace.is_some() { 0 } else { others };
-            let granted = queue.allowed(&lane.namespace, want, free, others, Instant::now());
-            if granted > 0 {
-                queue.take(&lane.namespace, granted);
-                seat.room.take(&lane.work, granted);
-                let worker = seat.name.clone();
-                state.workers[at..].rotate_left(1);
-                let others = state.others_with_room(&worker, lane);
-                return Some(Reserved { worker, slots: granted, others });
-            }
-        }
-        None
+        let reserved = state.grant(shard, lane, first, want);
+        let granted = reserved.as_ref().map_or(0, |reserved| reserved.slots);
+        state.note(shard, lane, first, want, granted);
+        reserved
     }
 
     /// Notes what still waits in a shard, and wakes shards that have a better claim to what is free.
     pub fn declare(&self, shard: Shard, heads: Vec<(Lane, Turnstile, usize)>) {
         let mut state = self.state.lock();
-        let state = &mut *state;
         if heads.is_empty() && state.hungry.is_empty() {
             return;
         }
-        // A lane that nobody serves waits for a worker to join, which wakes all shards.
-        let heads: BTreeMap<Lane, Waiting> = heads
-            .into_iter()
-            .filter(|(lane, _, _)| state.workers.iter().any(|seat| seat.offer.serves(lane)))
-            .map(|(lane, first, count)| (lane, (first, count)))
-            .collect();
-        let mut changed = false;
-        state.hungry.retain(|lane, shards| {
-            if !heads.contains_key(lane) {
-                changed |= shards.remove(&shard).is_some();
-            }
-            !shards.is_empty()
-        });
-        for (lane, waiting) in heads {
-            state.hungry.entry(lane).or_default().insert(shard, waiting);
-        }
-        if changed {
-            // Somebody may have held back for this shard.
-            wake_best(state, None);
+        if state.set_hungry(shard, heads) {
+            state.wake_best();
         }
     }
 
@@ -197,7 +161,10 @@ impl Dispatch {
         let mut state = self.state.lock();
         let state = &mut *state;
         if let Some(seat) = state.workers.iter_mut().find(|seat| &*seat.name == worker) {
-            seat.room.put(&lane.work, slots);
+            seat.room.put(lane, slots);
+        }
+        if unused {
+            state.arrived(worker, lane, slots);
         }
         if let Some(queue) = state.queues.get_mut(&lane.queue) {
             queue.put(&lane.namespace, slots, unused);
@@ -205,7 +172,15 @@ impl Dispatch {
                 state.queues.remove(&lane.queue);
             }
         }
-        wake_best(state, Some(lane));
+        state.wake_for(worker, lane);
+    }
+
+    /// Notes that runs which a worker was granted are with it. Whoever says so counts them as held.
+    pub fn arrived<'a>(&self, worker: &str, lanes: impl Iterator<Item = &'a Lane>) {
+        let mut state = self.state.lock();
+        for lane in lanes {
+            state.arrived(worker, lane, 1);
+        }
     }
 
     /// Notes runs that are with workers since before this process was started.
@@ -224,9 +199,14 @@ impl Dispatch {
         for (name, limits) in limits {
             state.queues.entry(name).or_default().limits = limits;
         }
-        for shard in &state.shards {
-            shard.wake();
-        }
+        state.wake_all();
+    }
+
+    /// Why no worker that is connected could ever take a run of a lane, in words; `None` if one
+    /// could.
+    #[must_use]
+    pub fn obstacle(&self, lane: &Lane) -> Option<String> {
+        self.state.lock().obstacle(lane)
     }
 
     /// How many runs of each queue are under way.
@@ -246,7 +226,7 @@ impl Dispatch {
             for (lane, shards) in &state.hungry {
                 let queue = state.queues.get(&lane.queue);
                 if queue.is_some_and(|queue| queue.limits.per_second.is_some()) {
-                    wake_first(&state, shards);
+                    state.wake_first(shards);
                 }
             }
         }
@@ -274,8 +254,10 @@ impl Dispatch {
             if let Some(Order::Run(list)) = undelivered {
                 // The worker is gone: nothing was started, so nothing is lost.
                 state.workers.retain(|seat| *seat.name != worker);
+                self.note_workers(&state);
                 for assignment in list {
-                    let lane = Lane::of(&assignment.definition);
+                    let lane = assignment.lane();
+                    state.arrived(&worker, &lane, 1);
                     if let Some(queue) = state.queues.get_mut(&lane.queue) {
                         queue.put(&lane.namespace, 1, true);
                     }
@@ -314,55 +296,47 @@ impl Dispatch {
     }
 }
 
-impl State {
-    /// How many runs of a lane in other shards come before this one.
-    fn ahead(&self, shard: Shard, lane: &Lane, first: Turnstile) -> usize {
-        let Some(shards) = self.hungry.get(lane) else {
-            return 0;
-        };
-        let ahead = shards.iter().filter(|(other, (head, _))| {
-            **other != shard && (head.rank, head.scheduled) < (first.rank, first.scheduled)
+#[cfg(test)]
+mod tests {
+    use bellwether_core::id::JobId;
+    use bellwether_core::record::Definition;
+    use bellwether_core::time::Time;
+
+    use super::*;
+    use crate::work::budget::{Budget, Offered};
+
+    fn granted(dispatch: &Dispatch, lane: &Lane) -> usize {
+        let run = RunId { job: JobId(1), n: 1 };
+        let first = Turnstile { rank: 0, scheduled: Time(1), run };
+        dispatch.reserve(0, lane, first, 10).map_or(0, |reserved| reserved.slots)
+    }
+
+    /// A worker dials in again while runs are on their way to it.
+    #[track_caller]
+    fn check_counted_once(room: impl Fn() -> Room) {
+        let lane = Lane::of(&Definition::default(), "");
+        let offer = Offer { commands: true, ..Offer::default() };
+        let dispatch = Dispatch::default();
+        let join = || dispatch.join("w".into(), offer.clone(), room());
+        let first = join();
+        assert_eq!(granted(&dispatch, &lane), 2);
+        let second = join();
+        assert_eq!(granted(&dispatch, &lane), 0, "what is on its way takes room of the new seat");
+        dispatch.put_back("w", &lane, 1);
+        assert_eq!(granted(&dispatch, &lane), 1, "what came back does not");
+        dispatch.arrived("w", [&lane, &lane].into_iter());
+        assert_eq!(granted(&dispatch, &lane), 0, "what has arrived is held");
+        let third = join();
+        assert_eq!(granted(&dispatch, &lane), 2, "who dials in says what it holds");
+        drop((first, second, third));
+    }
+
+    #[test]
+    fn r49_what_is_on_its_way_to_a_worker_that_dials_again_takes_room() {
+        check_counted_once(|| Room::Shared(2));
+        check_counted_once(|| {
+            let offered = Offered { cpu_milli: Some(2_500), memory_bytes: None };
+            Room::Resources(Budget::new(offered, bellwether_core::turn::Demand::NONE))
         });
-        ahead.map(|(_, (_, count))| count).sum()
-    }
-
-    /// How many other workers could take a run of a lane now.
-    fn others_with_room(&mut self, worker: &str, lane: &Lane) -> usize {
-        let open = self
-            .workers
-            .iter_mut()
-            .filter(|seat| &*seat.name != worker && !seat.closed && seat.offer.serves(lane));
-        open.filter_map(|seat| (seat.room.free(&lane.work) > 0).then_some(())).count()
-    }
-
-    /// How many other namespaces wait for what this lane wants.
-    fn other_namespaces(&self, lane: &Lane) -> usize {
-        let waiting: BTreeSet<&str> = self
-            .hungry
-            .keys()
-            .filter(|other| other.queue == lane.queue && other.work == lane.work)
-            .filter(|other| other.namespace != lane.namespace)
-            .map(|other| other.namespace.as_str())
-            .collect();
-        waiting.len()
-    }
-}
-
-/// Wakes, for each lane that may get what a lane has given back, the shard whose waiting run comes
-/// first.
-fn wake_best(state: &State, freed: Option<&Lane>) {
-    for (lane, shards) in &state.hungry {
-        if freed.is_none_or(|freed| freed.work == lane.work || freed.queue == lane.queue) {
-            wake_first(state, shards);
-        }
-    }
-}
-
-fn wake_first(state: &State, shards: &BTreeMap<Shard, Waiting>) {
-    let best = shards.iter().min_by_key(|(_, (head, _))| (head.rank, head.scheduled));
-    if let Some((shard, _)) = best
-        && let Some(handle) = state.shards.get(usize::from(*shard))
-    {
-        handle.wake();
     }
 }

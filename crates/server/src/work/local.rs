@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bellwether_core::id::RunId;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Assignment, Ending, Finished, Lane, Report, Reported, Work};
+use bellwether_core::turn::{Assignment, Ending, Finished, Lane, Offer, Report, Reported, Work};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::v1::Output;
 use bellwether_worker::{Control, Executor, LiveOutput, StopReason, wire};
@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::dispatch::{Dispatch, Order};
 use super::handlers;
 use super::running::{Running, RunningAttempt};
-use super::seat::{Offer, Room};
+use super::seat::Room;
 use super::wire::{assignment_of, chunks_of, finished_of};
 use crate::clock;
 use crate::shard::ShardHandle;
@@ -149,7 +149,7 @@ impl LocalWorker {
         let mut done: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
         let mut freed: BTreeMap<Lane, usize> = BTreeMap::new();
         for assignment in assignments {
-            let lane = Lane::of(&assignment.definition);
+            let lane = assignment.lane();
             match &lane.work {
                 Work::Handler(name) if name == handlers::NOOP => {
                     *freed.entry(lane).or_default() += 1;

@@ -6,6 +6,7 @@
 //!
 //! [`LocalWorker`] is the worker inside the server process; [`Remotes`] are those that dial in.
 
+mod budget;
 mod dispatch;
 mod handlers;
 mod local;
@@ -13,12 +14,14 @@ mod queues;
 mod remote;
 mod running;
 mod seat;
+mod table;
 mod wire;
 
+pub use budget::Offered;
 pub use dispatch::Dispatch;
 pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
 pub use queues::QueueLimits;
 pub use remote::{
-    LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, StillHeld, WorkerState,
+    Capacity, LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, StillHeld, WorkerState,
     check_worker_name, service,
 };

@@ -1,45 +1,13 @@
 //! What a worker offers, and how much of it is taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bellwether_core::turn::{Lane, Work};
+use bellwether_core::turn::{Demand, Lane, Offer, Work};
 use tokio::sync::mpsc;
 
+use super::budget::Budget;
 use super::dispatch::Order;
-
-/// What a worker takes at all.
-#[derive(Clone, Debug, Default)]
-pub struct Offer {
-    /// The one namespace whose runs it may have; `None` for all.
-    pub namespace: Option<String>,
-    /// The queues it takes from; empty for all.
-    pub queues: BTreeSet<String>,
-    /// What it says about itself.
-    pub labels: BTreeMap<String, String>,
-    /// Whether it runs commands.
-    pub commands: bool,
-    /// Whether it makes requests.
-    pub http: bool,
-    /// The handlers it has.
-    pub job_types: BTreeSet<String>,
-}
-
-impl Offer {
-    /// Whether it takes runs of a lane, if it has room.
-    #[must_use]
-    pub fn serves(&self, lane: &Lane) -> bool {
-        let can = match &lane.work {
-            Work::Command => self.commands,
-            Work::Http => self.http,
-            Work::Handler(name) => self.job_types.contains(name),
-        };
-        let may = self.namespace.as_ref().is_none_or(|own| *own == lane.namespace);
-        can && may
-            && (self.queues.is_empty() || self.queues.contains(&lane.queue))
-            && lane.requires.iter().all(|(name, value)| self.labels.get(name) == Some(value))
-    }
-}
 
 /// How many attempts a worker can still take.
 #[derive(Clone, Debug)]
@@ -59,6 +27,8 @@ pub enum Room {
     Asked(usize),
     /// As many as there are.
     Unlimited,
+    /// What attempts may use together, as their jobs declare it.
+    Resources(Budget),
 }
 
 impl Room {
@@ -70,32 +40,46 @@ impl Room {
                 Work::Handler(name) => handlers.get_mut(name),
             },
             Room::Shared(free) | Room::Asked(free) => Some(free),
-            Room::Unlimited => None,
+            Room::Unlimited | Room::Resources(_) => None,
         }
     }
 
-    /// How much is left of a kind of work.
+    /// How many runs of a lane it has room for.
     #[must_use]
-    pub fn free(&mut self, work: &Work) -> usize {
+    pub fn free(&mut self, lane: &Lane) -> usize {
         match self {
             Room::Unlimited => usize::MAX / 2,
-            _ => self.counter(work).map_or(0, |free| *free),
+            Room::Resources(budget) => budget.free(lane.demand, Demand::NONE),
+            _ => self.counter(&lane.work).map_or(0, |free| *free),
         }
     }
 
-    /// Takes so much, of which there must be as much.
-    pub fn take(&mut self, work: &Work, count: usize) {
-        if let Some(free) = self.counter(work) {
+    /// Takes so many runs of a lane, for which there must be room.
+    pub fn take(&mut self, lane: &Lane, count: usize) {
+        if let Room::Resources(budget) = self {
+            budget.take(lane.demand, count);
+        } else if let Some(free) = self.counter(&lane.work) {
             *free = free.saturating_sub(count);
         }
     }
 
     /// Gives back what was taken.
-    pub fn put(&mut self, work: &Work, count: usize) {
-        if !matches!(self, Room::Asked(_))
-            && let Some(free) = self.counter(work)
+    pub fn put(&mut self, lane: &Lane, count: usize) {
+        if let Room::Resources(budget) = self {
+            budget.put(lane.demand, count);
+        } else if !matches!(self, Room::Asked(_))
+            && let Some(free) = self.counter(&lane.work)
         {
             *free += count;
+        }
+    }
+
+    /// Whether it had room for a run of a lane if nothing else were there.
+    #[must_use]
+    pub fn could_take(&self, lane: &Lane) -> bool {
+        match self {
+            Room::Resources(budget) => budget.could_take(lane.demand),
+            _ => true,
         }
     }
 }
@@ -112,4 +96,24 @@ pub struct Seat {
     pub closed: bool,
     /// Where its orders go.
     pub orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Seat {
+    /// Whether it takes runs of a lane, however large they are.
+    #[must_use]
+    pub fn serves(&self, lane: &Lane) -> bool {
+        self.offer.serves(&self.name, lane)
+    }
+
+    /// Whether it takes runs of a lane, when it is open and has room.
+    #[must_use]
+    pub fn could_take(&self, lane: &Lane) -> bool {
+        self.serves(lane) && self.room.could_take(lane)
+    }
+
+    /// Whether it takes runs of a lane now, if it has room.
+    #[must_use]
+    pub fn takes(&self, lane: &Lane) -> bool {
+        !self.closed && self.could_take(lane)
+    }
 }

@@ -12,6 +12,7 @@ mod create;
 mod history;
 mod lists;
 mod namespaces;
+mod placement;
 mod polling;
 mod puppet;
 mod queues;

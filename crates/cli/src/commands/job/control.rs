@@ -79,21 +79,29 @@ fn done(context: &mut Context, job: &Job, what: &str) -> Result<()> {
 /// Runs it now.
 pub async fn trigger(context: &mut Context, args: &TriggerArgs) -> Result<()> {
     let job = context.client.job(&args.job).await?;
-    let run = context.client.trigger_job(&job.info.id).await?;
+    let runs = context.client.trigger_job_runs(&job.info.id).await?;
     let forward = brought_forward(&context.screen, &job);
     if args.wait {
         if !context.json {
             forward.iter().for_each(|text| eprint_line(text));
         }
-        return wait(context, &run).await;
+        return wait(context, &runs).await;
     }
     if context.json {
-        return context.print_json(&serde_json::json!({ "run_id": run }));
+        let answer = match runs.as_slice() {
+            [run] => serde_json::json!({ "run_id": run }),
+            runs => serde_json::json!({ "run_id": runs.first(), "run_ids": runs }),
+        };
+        return context.print_json(&answer);
     }
-    context.screen.line(&run)?;
+    for run in &runs {
+        context.screen.line(run)?;
+    }
     context.screen.flush()?;
     forward.iter().for_each(|text| eprint_line(text));
-    eprint_line(&format!("started; see `bellwether run logs -f {run}`"));
+    if let Some(run) = runs.first() {
+        eprint_line(&format!("started; see `bellwether run logs -f {run}`"));
+    }
     Ok(())
 }
 
@@ -110,16 +118,20 @@ fn brought_forward(screen: &Screen, job: &Job) -> Option<String> {
     ))
 }
 
-/// Prints a run's output as it comes, and says how it ended.
-async fn wait(context: &mut Context, id: &str) -> Result<()> {
-    let run = follow(context, id, None).await?;
-    if context.json {
-        context.print_json(&run)?;
-    } else {
-        tell_ending(context, &run);
+/// Prints the output of runs as it comes, one after another, and says how each ended.
+async fn wait(context: &mut Context, ids: &[String]) -> Result<()> {
+    let mut succeeded = true;
+    for id in ids {
+        let run = follow(context, id, None).await?;
+        if context.json {
+            context.print_json(&run)?;
+        } else {
+            tell_ending(context, &run);
+        }
+        context.screen.flush()?;
+        succeeded &= run.status == RunStatus::Succeeded;
     }
-    context.screen.flush()?;
-    if run.status == RunStatus::Succeeded { Ok(()) } else { Err(exit::silent(Exit::Failed)) }
+    if succeeded { Ok(()) } else { Err(exit::silent(Exit::Failed)) }
 }
 
 /// Says how a run ended, below what it printed.

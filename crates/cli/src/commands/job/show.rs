@@ -103,7 +103,7 @@ fn print_head(context: &mut Context, job: &Job) -> Result<()> {
 
 /// The policies that were set, as they were set.
 fn print_policies(context: &mut Context, job: &Job) -> Result<()> {
-    const SHOWN: [&str; 21] = [
+    const SHOWN: [&str; 23] = [
         "env",
         "cwd",
         "user",
@@ -113,6 +113,8 @@ fn print_policies(context: &mut Context, job: &Job) -> Result<()> {
         "queue",
         "priority",
         "requires",
+        "resources",
+        "target_workers",
         "retries",
         "retry",
         "delivery",

@@ -49,6 +49,11 @@ pub fn tick_table(screen: &Screen, ticks: &[Tick]) -> Table {
             (count, false) => count.to_string(),
             (count, true) => format!("{count}+"),
         };
+        let run = tick.run_id.clone().unwrap_or_default();
+        let run = match tick.runs {
+            Some(runs) if runs > 1 => format!("{run} and {} more", runs - 1),
+            _ => run,
+        };
         let why = tick.detail.clone().or_else(|| tick.reason.clone()).unwrap_or_default();
         table.row([
             (screen.clock(tick.at.0), Tone::Plain),
@@ -56,7 +61,7 @@ pub fn tick_table(screen: &Screen, ticks: &[Tick]) -> Table {
             (count, Tone::Plain),
             (fate.to_owned(), tone),
             (why, Tone::Plain),
-            (tick.run_id.clone().unwrap_or_default(), Tone::Faint),
+            (run, Tone::Faint),
         ]);
     }
     table

@@ -53,6 +53,7 @@ fn print_head(screen: &mut Screen, run: &Run) -> Result<()> {
         let text = screen.clock_and_when(time.0);
         screen.field("next attempt", &text)?;
     }
+    screen.field("meant for", run.pinned_to.as_deref().unwrap_or_default())?;
     screen.field("waits for", run.held_by.as_deref().unwrap_or_default())?;
     screen.field("reason", run.reason.as_deref().unwrap_or_default())?;
     screen.field("detail", run.detail.as_deref().unwrap_or_default())?;

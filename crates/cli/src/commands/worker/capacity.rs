@@ -3,8 +3,6 @@
 use bellwether_agent::protocol::{Resources, capacity::Mode};
 use clap::Args;
 
-use crate::settings::Size;
-
 /// One of three ways to say it.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
@@ -35,23 +33,20 @@ impl CapacityArgs {
     }
 }
 
+/// What a worker offers: not nothing.
 fn resources(text: &str) -> Result<Resources, String> {
-    let bad = |why: &str| format!("{why}; write it like cpu=4,memory=8G or cpu=0.5");
-    let mut resources = Resources::default();
-    for part in text.split(',') {
-        match part.split_once('=') {
-            Some(("cpu", count)) => {
-                let count: f64 =
-                    count.parse().map_err(|_| bad(&format!("'{count}' is no number")))?;
-                if !(0.001..=1e6).contains(&count) {
-                    return Err(bad("the number of processors is out of range"));
-                }
-                // In range, and rounded to thousandths.
-                resources.cpu_milli = (count * 1_000.0).round() as u32;
-            }
-            Some(("memory", size)) => resources.memory_bytes = size.parse::<Size>()?.0,
-            _ => return Err(bad(&format!("'{part}' is neither cpu nor memory"))),
-        }
+    let given: bellwether_api::Resources = text.parse()?;
+    let resources = Resources {
+        cpu_milli: given.cpu.map_or(0, |cpu| cpu.0),
+        memory_bytes: given.memory.map_or(0, |memory| memory.0),
+    };
+    let is_nothing = given.cpu.is_some_and(|cpu| cpu.0 == 0);
+    if is_nothing || given.memory.is_some_and(|memory| memory.0 == 0) {
+        return Err(
+            "a worker that has none of it gets nothing; leave it out if it does not count \
+                    it"
+            .to_owned(),
+        );
     }
     Ok(resources)
 }
@@ -65,7 +60,7 @@ mod tests {
         let both = Resources { cpu_milli: 4_000, memory_bytes: 8 << 30 };
         assert_eq!(resources("cpu=4,memory=8G").unwrap(), both);
         assert_eq!(resources("cpu=0.25").unwrap().cpu_milli, 250);
-        for text in ["", "cpu", "cpu=x", "cpu=0", "cpu=-1", "memory=lots", "disk=1G"] {
+        for text in ["", "cpu", "cpu=x", "cpu=0", "cpu=-1", "memory=0", "memory=lots", "disk=1G"] {
             assert!(resources(text).is_err(), "{text}");
         }
     }

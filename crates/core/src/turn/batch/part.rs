@@ -92,7 +92,7 @@ impl Turn<'_> {
             return Ok(Reply::Run(RunId { job, n: done }));
         }
         let reply = self.trigger(&batch.to_string(), job)?;
-        if let Reply::Run(run) = reply {
+        if let Reply::Run(run) | Reply::Runs(run, _) = reply {
             self.part(batch)?.completion = run.n;
         }
         Ok(reply)

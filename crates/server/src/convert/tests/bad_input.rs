@@ -26,6 +26,17 @@ const CASES: &[Case] = &[
     Case(r#"{"labels": {"": "c"}}"#, "invalid_label", "labels.", "1 to 63"),
     Case(r#"{"labels": {"a": "b\u0007"}}"#, "invalid_label", "labels.a", "control"),
     Case(r#"{"requires": {"gpu?": "yes"}}"#, "invalid_label", "requires.gpu?", "letters"),
+    Case(r#"{"resources": {"cpu": -1}}"#, "invalid_value", "resources.cpu", "processors"),
+    Case(r#"{"resources": {"cpu": true}}"#, "invalid_type", "resources.cpu", "processors"),
+    Case(r#"{"resources": {"memory": "lots"}}"#, "invalid_value", "resources.memory", "256M"),
+    Case(r#"{"target_workers": "some"}"#, "invalid_value", "target_workers", "all"),
+    Case(
+        r#"{"target_workers": "all", "ordering_key": "o"}"#,
+        "conflicting_fields",
+        "target_workers",
+        "ordering_key",
+    ),
+    Case(r#"{"resources": {"disk": 1}}"#, "unknown_field", "resources.disk", "memory"),
     Case(r#"{"description": "a\u0000"}"#, "invalid_text", "description", "NUL"),
     // Targets.
     Case(r#"{"command": null}"#, "missing_target", "command", "one of"),
@@ -108,7 +119,7 @@ const CASES: &[Case] = &[
     Case(r#"{"grace": "2d"}"#, "out_of_range", "grace", "2d"),
     Case(r#"{"memory_limit": "1K"}"#, "out_of_range", "memory_limit", "from 1M to 1024T"),
     Case(r#"{"memory_limit": "much"}"#, "invalid_value", "memory_limit", "256M"),
-    Case(r#"{"memory_limit": 1048576}"#, "invalid_type", "memory_limit", "512M"),
+    Case(r#"{"memory_limit": true}"#, "invalid_type", "memory_limit", "512M"),
     // Schedules.
     Case(r#"{"schedule": null}"#, "missing_schedule", "schedule", "delay"),
     Case(r#"{"schedule": {}}"#, "missing_schedule", "schedule", "no schedule"),

@@ -50,7 +50,7 @@ fn field_value() -> impl Strategy<Value = Value> {
     })
 }
 
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 39] = [
     "key",
     "namespace",
     "group",
@@ -73,6 +73,8 @@ const FIELDS: [&str; 37] = [
     "queue",
     "priority",
     "requires",
+    "resources",
+    "target_workers",
     "retries",
     "retry",
     "delivery",
@@ -204,9 +206,12 @@ fn good_policies() -> impl Strategy<Value = Value> {
                 body["notify"] = json!([{"email": "a@b.c"}]);
                 body["ordering_key"] = "order 7".into();
                 body["on_failure"] = "continue".into();
+            } else {
+                body["target_workers"] = if is[0] { "all" } else { "any" }.into();
             }
             if is[4] {
                 body["requires"] = json!({"gpu": "yes"});
+                body["resources"] = json!({"cpu": f64::from(n) / 1e3, "memory": ms});
                 body["labels"] = json!({"a/b": "c"});
                 body["enabled"] = false.into();
                 body["key"] = "a/b:c".into();

@@ -1,8 +1,10 @@
 //! What a worker says about itself, checked.
 
+use bellwether_core::turn::{Demand, Lane, Offer};
 use bellwether_protocol::v1 as wire;
 
-use crate::work::seat::{Offer, Room};
+use crate::work::budget::{Budget, Offered};
+use crate::work::seat::Room;
 
 fn plain(text: &str, max: usize) -> bool {
     !text.is_empty()
@@ -49,15 +51,32 @@ pub(super) fn offer_of(hello: &wire::Hello, namespace: Option<&str>) -> Offer {
     }
 }
 
-/// How much a worker takes at once, and how to show it.
-pub(super) fn room_of(capacity: Option<&wire::Capacity>) -> Result<(Room, Option<u32>), String> {
+/// How much a worker takes at once, as it says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// So many attempts.
+    Slots(u32),
+    /// As many as there are.
+    Unlimited,
+    /// As many as their declared demand together allows.
+    Resources(Offered),
+}
+
+/// How much a worker takes at once.
+pub(super) fn capacity_of(capacity: Option<&wire::Capacity>) -> Result<Capacity, String> {
     match capacity.and_then(|capacity| capacity.mode.as_ref()) {
-        Some(wire::capacity::Mode::Slots(slots)) => {
-            Ok((Room::Shared(*slots as usize), Some(*slots)))
-        }
-        Some(wire::capacity::Mode::Unlimited(true)) => Ok((Room::Unlimited, None)),
-        Some(wire::capacity::Mode::Resources(_)) => {
-            Err("this server does not place by resources; say how many slots".to_owned())
+        Some(wire::capacity::Mode::Slots(slots)) => Ok(Capacity::Slots(*slots)),
+        Some(wire::capacity::Mode::Unlimited(true)) => Ok(Capacity::Unlimited),
+        Some(wire::capacity::Mode::Resources(resources)) => {
+            let given = |amount: u64| (amount > 0).then_some(amount);
+            let offered = Offered {
+                cpu_milli: given(u64::from(resources.cpu_milli)),
+                memory_bytes: given(resources.memory_bytes),
+            };
+            match offered == Offered::default() {
+                true => Err("say how much cpu or memory the worker has".to_owned()),
+                false => Ok(Capacity::Resources(offered)),
+            }
         }
         Some(wire::capacity::Mode::Unlimited(false)) | None => {
             Err("say how much the worker takes at once".to_owned())
@@ -65,10 +84,16 @@ pub(super) fn room_of(capacity: Option<&wire::Capacity>) -> Result<(Room, Option
     }
 }
 
-/// The room that is left when so much is taken.
-pub(super) fn less(room: Room, taken: usize) -> Room {
-    match room {
-        Room::Shared(free) => Room::Shared(free.saturating_sub(taken)),
-        other => other,
+impl Capacity {
+    /// The room that is left of it when a worker holds runs of these lanes.
+    pub(super) fn room<'a>(self, held: impl Iterator<Item = &'a Lane>) -> Room {
+        match self {
+            Capacity::Slots(slots) => Room::Shared((slots as usize).saturating_sub(held.count())),
+            Capacity::Unlimited => Room::Unlimited,
+            Capacity::Resources(offered) => {
+                let taken = held.fold(Demand::NONE, |taken, lane| taken.and(lane.demand));
+                Room::Resources(Budget::new(offered, taken))
+            }
+        }
     }
 }

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use bellwether_core::id::RunId;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Lane, Report, Reported};
+use bellwether_core::turn::{Lane, Offer, Report, Reported};
 use bellwether_protocol::v1 as wire;
 use tokio_util::sync::CancellationToken;
 
 use super::Remotes;
+use super::introduction::Capacity;
 use super::polling::Orders;
 use super::printed::Printed;
-use crate::work::seat::Offer;
 
 /// An attempt that a worker was sent.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(super) struct Remote {
     pub(super) heard: Instant,
     pub(super) draining: bool,
     pub(super) offer: Offer,
-    pub(super) slots: Option<u32>,
+    pub(super) capacity: Option<Capacity>,
     pub(super) version: String,
     pub(super) since: Option<Time>,
     pub(super) held: BTreeMap<RunId, Held>,
@@ -63,7 +63,7 @@ impl Remote {
             heard: Instant::now(),
             draining: false,
             offer: Offer::default(),
-            slots: None,
+            capacity: None,
             version: String::new(),
             since: None,
             held: BTreeMap::new(),

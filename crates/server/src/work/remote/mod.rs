@@ -21,7 +21,7 @@ mod registry;
 mod service;
 mod session;
 
-pub use introduction::check_worker_name;
+pub use introduction::{Capacity, check_worker_name};
 pub use polling::{Piece, Polling};
 pub use printed::PIECES_MAX;
 pub use registry::{LeaseSettings, NotLetIn, Remotes, StillHeld, WorkerState};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bellwether_core::id::RunId;
 use bellwether_core::record::OutputChunk;
-use bellwether_core::turn::{Assignment, Lane, Report, Reported};
+use bellwether_core::turn::{Assignment, Offer, Report, Reported};
 use bellwether_core::waist::Shard;
 use futures::future::join_all;
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ use super::Remotes;
 use super::printed::Admitted;
 use super::registry::NotLetIn;
 use crate::work::dispatch::Order;
-use crate::work::seat::{Offer, Room};
+use crate::work::seat::Room;
 
 /// What a worker asks for.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ impl Remotes {
             Order::Run(assignments) => {
                 // From here on it counts as held, so that a stop right behind it finds it.
                 let held = assignments.iter();
-                let held = held.map(|a| (a.run, a.token, Lane::of(&a.definition)));
+                let held = held.map(|a| (a.run, a.token, a.lane()));
                 self.sent(worker, held);
                 found.extend(assignments);
             }

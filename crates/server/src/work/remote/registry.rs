@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Assignment, Lane, Report, Reported};
+use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported};
 use bellwether_protocol::v1 as wire;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::introduction::{check_names, less, offer_of, room_of};
+use super::introduction::{Capacity, capacity_of, check_names, offer_of};
 use super::known::{Held, Remote};
 use super::polling::Orders;
 use super::printed::{Admitted, Printed};
@@ -20,7 +20,7 @@ use crate::clock;
 use crate::shard::ShardHandle;
 use crate::work::Dispatch;
 use crate::work::dispatch::Order;
-use crate::work::seat::{Offer, Room};
+use crate::work::seat::Room;
 
 /// How leases are kept.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +57,8 @@ pub struct WorkerState {
     pub draining: bool,
     /// What it takes.
     pub offer: Offer,
-    /// How much it runs at once; `None` if that has no bound.
-    pub slots: Option<u32>,
+    /// How much it runs at once; `None` if it asks each time, or has yet to say.
+    pub capacity: Option<Capacity>,
     /// Its version.
     pub version: String,
     /// When it last dialled in.
@@ -132,7 +132,7 @@ impl Remotes {
     ) -> Result<Session, NotLetIn> {
         check_names(&hello).map_err(NotLetIn::Invalid)?;
         let offer = offer_of(&hello, namespace);
-        let (room, slots) = room_of(hello.capacity.as_ref()).map_err(NotLetIn::Invalid)?;
+        let capacity = capacity_of(hello.capacity.as_ref()).map_err(NotLetIn::Invalid)?;
         let mut workers = self.workers.lock();
         let remote = workers.entry(hello.name.clone()).or_insert_with(Remote::unseen);
         let same = remote.instance.as_ref() == Some(&hello.instance);
@@ -153,13 +153,14 @@ impl Remotes {
             heard: Instant::now(),
             draining: false,
             offer: offer.clone(),
-            slots,
+            capacity: Some(capacity),
             version: hello.version.clone(),
             since: Some(clock::now()),
             held: std::mem::take(&mut remote.held),
             polls: None,
         };
-        let orders = self.dispatch.join(hello.name.as_str().into(), offer, less(room, taken));
+        let room = capacity.room(remote.held.values().map(|held| &held.lane));
+        let orders = self.dispatch.join(hello.name.as_str().into(), offer, room);
         let stops = remote.held.iter().filter(|(_, held)| held.stop);
         let stops = stops.map(|(run, held)| (*run, held.token)).collect();
         tracing::info!(worker = hello.name, held = taken, "a worker has dialled in");
@@ -338,7 +339,7 @@ impl Remotes {
     /// Gives back what was never handed out.
     pub(super) fn hand_back(&self, assignments: &[Assignment]) {
         for assignment in assignments {
-            self.dispatch.put_back(&assignment.worker, &Lane::of(&assignment.definition), 1);
+            self.dispatch.put_back(&assignment.worker, &assignment.lane(), 1);
             let (run, token) = (assignment.run, assignment.token);
             if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
                 shard.report(vec![Report { run, token, what: Reported::HandedBack }]);
@@ -348,7 +349,10 @@ impl Remotes {
 
     /// A worker is about to be sent these.
     pub(super) fn sent(&self, worker: &str, runs: impl Iterator<Item = (RunId, u64, Lane)>) {
-        if let Some(remote) = self.workers.lock().get_mut(worker) {
+        let runs: Vec<(RunId, u64, Lane)> = runs.collect();
+        let mut workers = self.workers.lock();
+        self.dispatch.arrived(worker, runs.iter().map(|(_, _, lane)| lane));
+        if let Some(remote) = workers.get_mut(worker) {
             for (run, token, lane) in runs {
                 // It has printed nothing yet.
                 let printed = Printed::from_the_start();
@@ -428,7 +432,7 @@ impl Remotes {
             connected: remote.open.is_some(),
             draining: remote.draining,
             offer: remote.offer.clone(),
-            slots: remote.slots,
+            capacity: remote.capacity,
             version: remote.version.clone(),
             since: remote.since,
             silent: remote.heard.elapsed(),

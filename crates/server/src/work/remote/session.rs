@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Assignment, Lane, Report};
+use bellwether_core::turn::{Assignment, Report};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::v1 as wire;
 use bellwether_protocol::v1::from_worker::Message as Said;
@@ -179,7 +179,7 @@ impl Session {
             self.remotes.hand_back(assignments);
             return None;
         };
-        let held = assignments.iter().map(|a| (a.run, a.token, Lane::of(&a.definition)));
+        let held = assignments.iter().map(|a| (a.run, a.token, a.lane()));
         self.remotes.sent(&self.name, held);
         let assignments = assignments.iter().map(assignment_of).collect();
         permit.send(Ok(message(Told::Assignments(wire::Assignments { assignments }))));
