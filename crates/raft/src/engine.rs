@@ -26,6 +26,7 @@ use crate::codec::{encode_acquire, encode_batch};
 use crate::log::{Directory, Log, LogOptions};
 use crate::machine::Machine;
 use crate::network::Alone;
+use crate::snapshot::Receiving;
 use crate::storage::LogStore;
 use crate::types::{Callback, Command, Peer, Types};
 
@@ -63,6 +64,7 @@ struct Member {
 pub struct RaftEngine {
     tables: Arc<DiskEngine>,
     log: Log,
+    receiving: Receiving,
     members: Mutex<BTreeMap<Shard, Arc<Member>>>,
     runtime: Handle,
 }
@@ -110,8 +112,14 @@ impl RaftEngine {
         tables.sync = false;
         let tables = Arc::new(DiskEngine::open(tables)?);
         let log = Log::open(Directory::open(&options.log_dir)?, options.log.clone())?;
-        let engine =
-            RaftEngine { tables, log, members: Mutex::default(), runtime: Handle::current() };
+        let receiving = Receiving::open(options.log_dir.join("copies"))?;
+        let engine = RaftEngine {
+            tables,
+            log,
+            receiving,
+            members: Mutex::default(),
+            runtime: Handle::current(),
+        };
         let config = Arc::new(config().validate().map_err(group_error)?);
         let shards = options.shards.iter();
         let starting = shards.map(|shard| engine.start(*shard, &options, &config));
@@ -129,7 +137,7 @@ impl RaftEngine {
         config: &Arc<Config>,
     ) -> Result<(Shard, Member), RaftOpenError> {
         let storage = LogStore::new(self.log.group(shard)?);
-        let machine = Machine::new(self.tables.clone(), shard)?;
+        let machine = Machine::new(self.tables.clone(), shard, &self.receiving)?;
         let raft = Group::new(options.node, config.clone(), Alone, storage, machine);
         let raft = raft.await.map_err(group_error)?;
         if !raft.is_initialized().await.map_err(group_error)? {

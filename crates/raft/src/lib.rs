@@ -7,5 +7,6 @@ pub mod engine;
 pub mod log;
 pub mod machine;
 pub mod network;
+pub mod snapshot;
 pub mod storage;
 pub mod types;

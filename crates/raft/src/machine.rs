@@ -17,6 +17,7 @@ use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use tokio::sync::oneshot;
 
 use crate::codec::{decode_command, decode_position, encode_position};
+use crate::snapshot::{Receiving, ShardCopy, ShardView, copy_rows, failed, take_in};
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership, Types};
 
 /// Entries that may be on their way to the tables.
@@ -28,18 +29,6 @@ pub struct Machine {
     shard: Shard,
     applied: Option<LogId>,
     membership: StoredMembership,
-}
-
-/// A shard at one moment.
-pub struct ShardView {
-    /// The tables.
-    pub view: Arc<dyn View>,
-    /// Which shard.
-    pub shard: Shard,
-}
-
-fn failed(error: StoreError) -> io::Error {
-    io::Error::other(error)
 }
 
 /// How far a shard's log has been applied, as the tables say.
@@ -59,7 +48,14 @@ impl Machine {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn new(tables: Arc<DiskEngine>, shard: Shard) -> io::Result<Machine> {
+    pub fn new(
+        tables: Arc<DiskEngine>,
+        shard: Shard,
+        receiving: &Receiving,
+    ) -> io::Result<Machine> {
+        if let Some(path) = receiving.complete(shard) {
+            take_in(&tables, shard, &path)?;
+        }
         let (applied, membership) = position(&*tables.view(), shard)?;
         Ok(Machine { tables, shard, applied, membership })
     }
@@ -99,7 +95,7 @@ async fn settle((done, responder): OnTheWay) -> io::Result<()> {
 }
 
 impl RaftStateMachine<Types> for Machine {
-    type SnapshotData = ShardView;
+    type SnapshotData = ShardCopy;
     type SnapshotBuilder = Builder;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
@@ -130,11 +126,21 @@ impl RaftStateMachine<Types> for Machine {
         Builder { tables: self.tables.clone(), shard: self.shard }
     }
 
-    async fn install_snapshot(&mut self, meta: &SnapshotMeta, _: ShardView) -> io::Result<()> {
-        Err(io::Error::other(format!("a snapshot cannot be installed yet: {meta}")))
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, copy: ShardCopy) -> io::Result<()> {
+        let (tables, shard) = (self.tables.clone(), self.shard);
+        let position = encode_position(meta.last_log_id, &meta.last_membership);
+        tokio::task::spawn_blocking(move || match copy {
+            ShardCopy::File(path) => take_in(&tables, shard, &path),
+            ShardCopy::View(from) => copy_rows(&tables, &from, position),
+        })
+        .await
+        .map_err(io::Error::other)??;
+        self.applied = meta.last_log_id;
+        self.membership = meta.last_membership.clone();
+        Ok(())
     }
 
-    async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<Types, ShardView>>> {
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<Types, ShardCopy>>> {
         if self.applied.is_none() {
             return Ok(None);
         }
@@ -143,11 +149,14 @@ impl RaftStateMachine<Types> for Machine {
 }
 
 /// The shard as it is now.
-fn snapshot(tables: &DiskEngine, shard: Shard) -> io::Result<SnapshotOf<Types, ShardView>> {
+fn snapshot(tables: &DiskEngine, shard: Shard) -> io::Result<SnapshotOf<Types, ShardCopy>> {
     let view = tables.view();
     let (last_log_id, last_membership) = position(&*view, shard)?;
     let meta = SnapshotMeta { last_log_id, last_membership };
-    Ok(SnapshotOf::<Types, ShardView> { meta, snapshot: ShardView { view, shard } })
+    Ok(SnapshotOf::<Types, ShardCopy> {
+        meta,
+        snapshot: ShardCopy::View(ShardView { view, shard }),
+    })
 }
 
 /// Builds snapshots of a shard.
@@ -157,9 +166,9 @@ pub struct Builder {
 }
 
 impl RaftSnapshotBuilder<Types> for Builder {
-    type SnapshotData = ShardView;
+    type SnapshotData = ShardCopy;
 
-    async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, ShardView>> {
+    async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, ShardCopy>> {
         let built = snapshot(&self.tables, self.shard)?;
         let tables = self.tables.clone();
         // What is in the snapshot may be purged from the log: the tables must not lose it.

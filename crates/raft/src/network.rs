@@ -10,7 +10,7 @@ use openraft::raft::{
 use openraft::type_config::alias::SnapshotOf;
 use openraft::{AnyError, OptionalSend};
 
-use crate::machine::ShardView;
+use crate::snapshot::ShardCopy;
 use crate::types::{Peer, Types, Vote};
 
 /// A node that is alone: there is nobody to reach.
@@ -30,7 +30,7 @@ fn nobody() -> Unreachable<Types> {
 }
 
 impl RaftNetworkV2<Types> for Alone {
-    type SnapshotData = ShardView;
+    type SnapshotData = ShardCopy;
 
     async fn append_entries(
         &mut self,
@@ -51,7 +51,7 @@ impl RaftNetworkV2<Types> for Alone {
     async fn full_snapshot(
         &mut self,
         _: Vote,
-        _: SnapshotOf<Types, ShardView>,
+        _: SnapshotOf<Types, ShardCopy>,
         _: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {

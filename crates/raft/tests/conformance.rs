@@ -5,8 +5,14 @@
 use std::sync::Arc;
 
 use bellwether_raft::engine::{RaftEngine, RaftOptions};
-use bellwether_raft::log::LogOptions;
-use bellwether_store::{DiskOptions, Engine, conformance};
+use bellwether_raft::log::{Directory, Log, LogOptions};
+use bellwether_raft::machine::Machine;
+use bellwether_raft::snapshot::Receiving;
+use bellwether_raft::storage::LogStore;
+use bellwether_raft::types::Types;
+use bellwether_store::{DiskEngine, DiskOptions, Engine, conformance};
+use openraft::StorageError;
+use openraft::testing::log::{StoreBuilder, Suite};
 
 #[test]
 fn r67_a_node_alone_passes_the_conformance_suite() {
@@ -26,4 +32,30 @@ fn r67_a_node_alone_passes_the_conformance_suite() {
             Arc::new(handle.block_on(RaftEngine::open_alone(options)).unwrap()) as Arc<dyn Engine>
         })
     });
+}
+
+/// Makes empty logs and tables for openraft's suite.
+struct Stores;
+
+impl StoreBuilder<Types, LogStore, Machine, (tempfile::TempDir, Log)> for Stores {
+    async fn build(
+        &self,
+    ) -> Result<((tempfile::TempDir, Log), LogStore, Machine), StorageError<Types>> {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Directory::open(dir.path().join("log")).unwrap();
+        let log = Log::open(log, LogOptions::default()).unwrap();
+        let storage = LogStore::new(log.group(3).unwrap());
+        let mut options = DiskOptions::new(dir.path().join("tables"));
+        options.sync = false;
+        let tables = Arc::new(DiskEngine::open(options).unwrap());
+        let receiving = Receiving::open(dir.path().join("copies")).unwrap();
+        let machine = Machine::new(tables, 3, &receiving).unwrap();
+        Ok(((dir, log), storage, machine))
+    }
+}
+
+#[test]
+fn openrafts_own_suite_passes() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(Suite::test_all(Stores)).unwrap();
 }

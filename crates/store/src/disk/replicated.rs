@@ -3,10 +3,10 @@
 //! The engine is then what the log has been applied to. Every replica applies the same things in the
 //! same order, and terms are checked here as ever, so all replicas refuse the same batches.
 
-use bellwether_core::waist::{Batch, Shard, StoreError, Term};
+use bellwether_core::waist::{Batch, Op, Shard, StoreError, Term};
 use bytes::Bytes;
 
-use crate::rules::batch_bytes;
+use crate::rules::{batch_bytes, ops_bytes};
 
 /// Something that was decided elsewhere.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub enum Replicated {
     Acquire,
     /// A batch of writes.
     Write(Batch),
+    /// Rows of a copy of the shard, term and all: they are written as they are.
+    Load(Vec<Op>),
 }
 
 /// What became of it.
@@ -57,6 +59,7 @@ impl Apply {
     pub fn bytes(&self) -> usize {
         let what = match &self.what {
             Replicated::Write(batch) => batch_bytes(batch),
+            Replicated::Load(ops) => ops_bytes(ops),
             Replicated::Nothing | Replicated::Acquire => 64,
         };
         what + self.position.len()
@@ -65,6 +68,7 @@ impl Apply {
     pub fn ops(&self) -> usize {
         match &self.what {
             Replicated::Write(batch) => batch.ops.len() + 1,
+            Replicated::Load(ops) => ops.len() + 1,
             Replicated::Nothing | Replicated::Acquire => 1,
         }
     }

@@ -26,7 +26,7 @@ use super::shared::Shared;
 use super::upkeep::Task;
 use super::view::{DiskView, read_error};
 use crate::engine::Done;
-use crate::rules::{batch_bytes, check_fence, decode_term, encode_term, meta_term_key};
+use crate::rules::{batch_bytes, check_fence, decode_term, encode_term, meta_term_key, ops_bytes};
 
 /// An answer that waits for the commit.
 pub(super) enum Reply {
@@ -215,6 +215,12 @@ impl Writer {
                 });
                 self.terms.insert(shard, term);
                 Applied::Acquired(term)
+            }
+            Replicated::Load(ops) => {
+                commit.bytes += ops_bytes(&ops) as u64;
+                Self::add_ops(commit, ops);
+                self.terms.remove(&shard); // It may be among the rows.
+                Applied::Done
             }
             Replicated::Write(batch) => match check_fence(&batch, newest) {
                 Ok(()) => {
