@@ -15,9 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_core::waist::{Batch, Shard, StoreError, Term, View};
+use bellwether_protocol::peer::v1::peers_server::PeersServer;
 use bellwether_store::{Applied, DiskEngine, DiskOptions, Done, Engine, EngineStats, OpenError};
-use openraft::{Config, Raft, SnapshotPolicy};
-use parking_lot::Mutex;
+use openraft::async_runtime::WatchReceiver;
+use openraft::{ChangeMembers, Config, Raft, SnapshotPolicy};
+use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -25,13 +27,17 @@ use tokio::task::JoinHandle;
 use crate::codec::{encode_acquire, encode_batch};
 use crate::log::{Directory, Log, LogOptions};
 use crate::machine::Machine;
-use crate::network::Alone;
+use crate::net::{Groups, Identity, Network, Service, service};
 use crate::snapshot::Receiving;
 use crate::storage::LogStore;
 use crate::types::{Callback, Command, Peer, Types};
 
 /// How long a node that is alone may take to lead a group.
 const LEAD_WITHIN: Duration = Duration::from_secs(30);
+/// How long a group may take to finish what was asked of it when it is closed.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// How often to ask whether a quorum has acknowledged a new leader.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// How to open a replicated store.
 #[derive(Clone, Debug)]
@@ -42,8 +48,8 @@ pub struct RaftOptions {
     pub log_dir: PathBuf,
     /// How the log is kept.
     pub log: LogOptions,
-    /// This node.
-    pub node: u64,
+    /// Who this node is.
+    pub identity: Identity,
     /// The shards there are.
     pub shards: Vec<Shard>,
 }
@@ -60,12 +66,34 @@ struct Member {
     proposing: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// The groups of this node, by shard.
+#[derive(Default)]
+struct Members(RwLock<BTreeMap<Shard, Arc<Member>>>);
+
+impl Members {
+    fn get(&self, shard: Shard) -> Option<Arc<Member>> {
+        self.0.read().get(&shard).cloned()
+    }
+
+    fn all(&self) -> Vec<(Shard, Arc<Member>)> {
+        self.0.read().iter().map(|(shard, member)| (*shard, member.clone())).collect()
+    }
+}
+
+impl Groups for Members {
+    fn group(&self, number: Shard) -> Option<Group> {
+        self.get(number).map(|member| member.raft.clone())
+    }
+}
+
 /// A store whose shards are groups of Raft.
 pub struct RaftEngine {
+    identity: Identity,
     tables: Arc<DiskEngine>,
     log: Log,
     receiving: Receiving,
-    members: Mutex<BTreeMap<Shard, Arc<Member>>>,
+    network: Network,
+    members: Arc<Members>,
     runtime: Handle,
 }
 
@@ -102,30 +130,31 @@ fn config() -> Config {
 }
 
 impl RaftEngine {
-    /// Opens a store on a node that is alone, and returns once it leads all groups. To be called
-    /// within a runtime, on which the groups will run.
+    /// Opens a store and starts its groups. To be called within a runtime, on which they will run.
+    /// A group that nobody has begun waits to be taken in by others.
     ///
     /// # Errors
     /// When something cannot be opened.
-    pub async fn open_alone(options: RaftOptions) -> Result<RaftEngine, RaftOpenError> {
+    pub async fn open(options: RaftOptions) -> Result<RaftEngine, RaftOpenError> {
         let mut tables = options.tables.clone();
         tables.sync = false;
         let tables = Arc::new(DiskEngine::open(tables)?);
         let log = Log::open(Directory::open(&options.log_dir)?, options.log.clone())?;
         let receiving = Receiving::open(options.log_dir.join("copies"))?;
         let engine = RaftEngine {
+            network: Network::new(options.identity.clone()),
+            identity: options.identity,
             tables,
             log,
             receiving,
-            members: Mutex::default(),
+            members: Arc::default(),
             runtime: Handle::current(),
         };
         let config = Arc::new(config().validate().map_err(group_error)?);
-        let shards = options.shards.iter();
-        let starting = shards.map(|shard| engine.start(*shard, &options, &config));
+        let starting = options.shards.iter().map(|shard| engine.start(*shard, &config));
         for started in futures::future::join_all(starting).await {
             let (shard, member) = started?;
-            engine.members.lock().insert(shard, Arc::new(member));
+            engine.members.0.write().insert(shard, Arc::new(member));
         }
         Ok(engine)
     }
@@ -133,39 +162,100 @@ impl RaftEngine {
     async fn start(
         &self,
         shard: Shard,
-        options: &RaftOptions,
         config: &Arc<Config>,
     ) -> Result<(Shard, Member), RaftOpenError> {
         let storage = LogStore::new(self.log.group(shard)?);
         let machine = Machine::new(self.tables.clone(), shard, &self.receiving)?;
-        let raft = Group::new(options.node, config.clone(), Alone, storage, machine);
+        let network = self.network.of_group(shard);
+        let raft = Group::new(self.identity.node, config.clone(), network, storage, machine);
         let raft = raft.await.map_err(group_error)?;
-        if !raft.is_initialized().await.map_err(group_error)? {
-            let alone = BTreeMap::from([(options.node, Peer::default())]);
-            raft.initialize(alone).await.map_err(group_error)?;
-        } else {
-            raft.trigger().elect(false).await.map_err(group_error)?;
-        }
-        let node = options.node;
-        let waiting = raft.wait(Some(LEAD_WITHIN));
-        let leads = waiting.metrics(
-            |metrics| metrics.current_leader == Some(node) && metrics.last_applied.is_some(),
-            "leads",
-        );
-        leads.await.map_err(group_error)?;
-        // What was in the log before has been applied once this is.
-        raft.write_blank().await.map_err(group_error)?;
         let (proposals, queue) = mpsc::unbounded_channel();
         let proposing = Mutex::new(Some(tokio::spawn(propose(raft.clone(), queue))));
         Ok((shard, Member { raft, proposals: Mutex::new(Some(proposals)), proposing }))
     }
 
-    fn member(&self, shard: Shard) -> Option<Arc<Member>> {
-        self.members.lock().get(&shard).cloned()
+    /// What other nodes may ask of this one.
+    #[must_use]
+    pub fn service(&self) -> PeersServer<Service> {
+        service(self.identity.clone(), self.members.clone(), self.receiving.clone())
+    }
+
+    /// Leads all groups: as the first node of a new cluster, or as the only one of an old one.
+    ///
+    /// # Errors
+    /// When it does not lead them in time.
+    pub async fn lead_alone(&self, peer: Peer) -> Result<(), RaftOpenError> {
+        let leading = self.members.all().into_iter().map(|(_, member)| {
+            let peer = peer.clone();
+            async move {
+                let raft = &member.raft;
+                if raft.is_initialized().await.map_err(group_error)? {
+                    raft.trigger().elect(false).await.map_err(group_error)?;
+                } else {
+                    let alone = BTreeMap::from([(self.identity.node, peer)]);
+                    raft.initialize(alone).await.map_err(group_error)?;
+                }
+                self.leads(raft).await
+            }
+        });
+        futures::future::try_join_all(leading).await.map(drop)
+    }
+
+    /// Waits until this node leads a group and has applied all that was in its log before.
+    async fn leads(&self, raft: &Group) -> Result<(), RaftOpenError> {
+        let node = self.identity.node;
+        let waiting = raft.wait(Some(LEAD_WITHIN));
+        let leads = waiting.metrics(|metrics| metrics.current_leader == Some(node), "leads");
+        leads.await.map_err(group_error)?;
+        // A new leader takes nothing until a quorum has acknowledged it. Once this is applied, so is
+        // everything that was in the log before.
+        let mut again = tokio::time::interval(LOOK_EVERY);
+        loop {
+            again.tick().await;
+            match raft.write_blank().await {
+                Ok(_) => return Ok(()),
+                Err(_) if raft.metrics().borrow_watched().current_leader == Some(node) => {}
+                Err(error) => return Err(group_error(error)),
+            }
+        }
+    }
+
+    /// Waits until this node leads a shard and has applied all that was in its log before.
+    ///
+    /// # Errors
+    /// When it does not lead it in time, or not any more.
+    pub async fn wait_to_lead(&self, shard: Shard) -> Result<(), RaftOpenError> {
+        match self.members.get(shard) {
+            Some(member) => self.leads(&member.raft).await,
+            None => Err(group_error("this node has no replica of it")),
+        }
+    }
+
+    /// Takes another node into all groups that this one leads: first it learns, then it votes.
+    ///
+    /// # Errors
+    /// When a group does not take it.
+    pub async fn add_node(&self, node: u64, peer: Peer) -> Result<(), RaftOpenError> {
+        for (_, member) in self.members.all() {
+            let raft = &member.raft;
+            if !raft.is_leader() {
+                continue;
+            }
+            raft.add_learner(node, peer.clone(), true).await.map_err(group_error)?;
+            let voters = ChangeMembers::AddVoterIds(std::collections::BTreeSet::from([node]));
+            raft.change_membership(voters, false).await.map_err(group_error)?;
+        }
+        Ok(())
+    }
+
+    /// Who leads a shard, as far as this node knows.
+    #[must_use]
+    pub fn leader(&self, shard: Shard) -> Option<u64> {
+        self.members.get(shard)?.raft.metrics().borrow_watched().current_leader
     }
 
     fn ask(&self, shard: Shard, proposal: Proposal) {
-        let Some(member) = self.member(shard) else {
+        let Some(member) = self.members.get(shard) else {
             return (proposal.1)(Err(StoreError::Closed));
         };
         let refused = match &*member.proposals.lock() {
@@ -202,8 +292,8 @@ async fn propose(raft: Group, mut queue: mpsc::UnboundedReceiver<Proposal>) {
             call(Err(StoreError::Closed));
         }
     }
-    // Once this has been applied, so has everything before it.
-    let _ = raft.write_blank().await;
+    // Once this has been applied, so has everything before it. Without a quorum it never is.
+    let _ = tokio::time::timeout(CLOSE_WITHIN, raft.write_blank()).await;
 }
 
 impl Engine for RaftEngine {
@@ -240,7 +330,7 @@ impl Engine for RaftEngine {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        let members = std::mem::take(&mut *self.members.lock());
+        let members = std::mem::take(&mut *self.members.0.write());
         let (sender, stopped) = crossbeam_channel::unbounded();
         for member in members.into_values() {
             drop(member.proposals.lock().take());

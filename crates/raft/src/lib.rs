@@ -6,7 +6,7 @@ pub mod codec;
 pub mod engine;
 pub mod log;
 pub mod machine;
-pub mod network;
+pub mod net;
 pub mod snapshot;
 pub mod storage;
 pub mod types;

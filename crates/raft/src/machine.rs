@@ -17,7 +17,7 @@ use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use tokio::sync::oneshot;
 
 use crate::codec::{decode_command, decode_position, encode_position};
-use crate::snapshot::{Receiving, ShardCopy, ShardView, copy_rows, failed, take_in};
+use crate::snapshot::{Receiving, ShardCopy, ShardView, copy_rows, failed, meta_of, take_in};
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership, Types};
 
 /// Entries that may be on their way to the tables.
@@ -53,10 +53,16 @@ impl Machine {
         shard: Shard,
         receiving: &Receiving,
     ) -> io::Result<Machine> {
+        let (mut applied, mut membership) = position(&*tables.view(), shard)?;
         if let Some(path) = receiving.complete(shard) {
-            take_in(&tables, shard, &path)?;
+            // Taking it in was interrupted, or had not begun: then it may be out of date.
+            if meta_of(&path)?.last_log_id > applied {
+                take_in(&tables, shard, &path)?;
+                (applied, membership) = position(&*tables.view(), shard)?;
+            } else {
+                receiving.forget(shard)?;
+            }
         }
-        let (applied, membership) = position(&*tables.view(), shard)?;
         Ok(Machine { tables, shard, applied, membership })
     }
 

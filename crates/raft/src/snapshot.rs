@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bellwether_core::waist::{Family, Op, Shard, StoreError, View};
-use bellwether_protocol::peer::v1::{SnapshotPart, SnapshotRows, snapshot_part::Part};
+use bellwether_protocol::peer::v1::SnapshotRows;
 use bellwether_store::{Applied, DiskEngine, Engine, Replicated, position_key};
 use bytes::Bytes;
 use prost::Message;
@@ -105,6 +105,17 @@ impl Receiving {
             }
         }
         Ok(Receiving { dir })
+    }
+
+    /// Removes the copy of a shard, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn forget(&self, shard: Shard) -> io::Result<()> {
+        match self.complete(shard) {
+            Some(path) => fs::remove_file(path),
+            None => Ok(()),
+        }
     }
 
     /// The copy of a shard that has been received and not yet been taken in to the end, if any.
@@ -280,9 +291,4 @@ fn load(tables: &DiskEngine, shard: Shard, ops: Vec<Op>, position: Bytes) -> io:
     });
     tables.apply(shard, Replicated::Load(ops), position, call);
     done.recv().unwrap_or(Err(StoreError::Closed)).map(drop).map_err(failed)
-}
-
-/// A part of a copy as it is sent.
-pub(crate) fn rows_part(rows: SnapshotRows) -> SnapshotPart {
-    SnapshotPart { part: Some(Part::Rows(rows)) }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use bellwether_raft::engine::{RaftEngine, RaftOptions};
 use bellwether_raft::log::{Directory, Log, LogOptions};
 use bellwether_raft::machine::Machine;
+use bellwether_raft::net::Identity;
 use bellwether_raft::snapshot::Receiving;
 use bellwether_raft::storage::LogStore;
-use bellwether_raft::types::Types;
+use bellwether_raft::types::{Peer, Types};
 use bellwether_store::{DiskEngine, DiskOptions, Engine, conformance};
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
@@ -26,10 +27,15 @@ fn r67_a_node_alone_passes_the_conformance_suite() {
                 tables: DiskOptions::new(dir.path().join("tables")),
                 log_dir: dir.path().join("log"),
                 log: LogOptions::default(),
-                node: 1,
+                identity: Identity { cluster: "c".to_owned(), node: 1 },
                 shards: (0..=16).chain([0x00FF, 0x0100, 0x0101, 0x0102, 0x0200, 0xFFFE]).collect(),
             };
-            Arc::new(handle.block_on(RaftEngine::open_alone(options)).unwrap()) as Arc<dyn Engine>
+            let engine = handle.block_on(async {
+                let engine = RaftEngine::open(options).await.unwrap();
+                engine.lead_alone(Peer::default()).await.unwrap();
+                engine
+            });
+            Arc::new(engine) as Arc<dyn Engine>
         })
     });
 }
