@@ -1,10 +1,18 @@
-//! What workers and servers say to one another.
+//! What workers and servers say to one another, and the servers of a cluster among themselves.
 //!
-//! The protocol itself, with its rules, is `proto/bellwether/worker/v1/worker.proto`; this crate is
-//! that file in Rust and nothing else. Who says what when is decided in the server's `work` and in
-//! the agent.
+//! The protocols themselves, with their rules, are the files in `proto`; this crate is those files in
+//! Rust and nothing else. Who says what when is decided in the server's `work`, in the agent, and in
+//! `bellwether-raft`.
 
-/// Version 1 of the protocol.
+/// Version 1 of what nodes of a cluster say to one another.
+pub mod peer {
+    #[allow(missing_docs, clippy::all)]
+    pub mod v1 {
+        tonic::include_proto!("bellwether.peer.v1");
+    }
+}
+
+/// Version 1 of the protocol of workers.
 #[allow(missing_docs, clippy::all)]
 pub mod v1 {
     tonic::include_proto!("bellwether.worker.v1");

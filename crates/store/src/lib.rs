@@ -27,7 +27,9 @@ mod memory;
 pub mod probe;
 mod rules;
 
-pub use disk::{DiskEngine, DiskOptions, OpenError};
+pub use disk::{
+    Applied, AppliedDone, DiskEngine, DiskOptions, OpenError, Replicated, position_key,
+};
 pub use engine::{Done, Engine, EngineStats, FamilyStats};
 pub use memory::{Faults, MemoryEngine};
 pub use rules::{meta_term_key, shard_of};

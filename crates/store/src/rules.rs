@@ -60,12 +60,17 @@ pub(crate) fn check_fence(batch: &Batch, newest: Term) -> Result<(), StoreError>
 
 /// What a batch costs in memory while it waits.
 pub(crate) fn batch_bytes(batch: &Batch) -> usize {
+    ops_bytes(&batch.ops)
+}
+
+/// What operations cost in memory while they wait.
+pub(crate) fn ops_bytes(ops: &[Op]) -> usize {
     let op_bytes = |op: &Op| match op {
         Op::Put { key, value, .. } => key.len() + value.len(),
         Op::Delete { key, .. } => key.len(),
         Op::DropRange { from, to, .. } => from.len() + to.len(),
     };
-    let ops = batch.ops.iter().map(|op| OP_OVERHEAD_BYTES + op_bytes(op));
+    let ops = ops.iter().map(|op| OP_OVERHEAD_BYTES + op_bytes(op));
     OP_OVERHEAD_BYTES + ops.sum::<usize>()
 }
 

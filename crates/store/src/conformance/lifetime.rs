@@ -18,7 +18,9 @@ pub(super) const CHECKS: &[Check] = &[
 fn a_new_store_is_empty(mut open: Opener) {
     let engine = open();
     for family in Family::ALL {
-        assert!(rows(&*engine, family, 0).is_empty(), "{family:?}");
+        // What an engine keeps for itself has a zero for its third byte.
+        let of_others = rows(&*engine, family, 0).into_iter().filter(|(key, _)| key[2] != 0);
+        assert_eq!(of_others.count(), 0, "{family:?}");
     }
     assert_eq!(engine.stats().batches, 0);
 }

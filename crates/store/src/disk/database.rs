@@ -27,6 +27,7 @@ const MARKER_KEY: [u8; 1] = [0];
 pub(super) struct Database {
     keyspaces: Vec<Keyspace>,
     fjall: fjall::Database,
+    durability: PersistMode,
     path: PathBuf,
     _directory: Directory,
 }
@@ -35,7 +36,7 @@ impl Database {
     /// Opens the database, creating it if it is not there.
     pub(super) fn open(options: &DiskOptions) -> Result<Arc<Self>, OpenError> {
         let directory = Directory::prepare(&options.dir)?;
-        directory.check_journals()?;
+        directory.check_journals(options.sync)?;
         let path = directory.database();
         let fjall = fjall::Database::builder(&path)
             .cache_size(options.cache_bytes)
@@ -50,7 +51,8 @@ impl Database {
             keyspaces.push(keyspace.map_err(|e| directory.database_error(e))?);
         }
         directory.seal()?;
-        Ok(Arc::new(Self { keyspaces, fjall, path, _directory: directory }))
+        let durability = if options.sync { PersistMode::SyncData } else { PersistMode::Buffer };
+        Ok(Arc::new(Self { keyspaces, fjall, durability, path, _directory: directory }))
     }
 
     pub(super) fn fjall(&self) -> &fjall::Database {
@@ -61,10 +63,10 @@ impl Database {
         &self.keyspaces[family as usize]
     }
 
-    /// A batch that will be synced before anybody can see it.
+    /// A batch that will be synced before anybody can see it, unless syncing is left to others.
     pub(super) fn batch(&self, capacity: usize) -> OwnedWriteBatch {
         OwnedWriteBatch::with_capacity(self.fjall.clone(), capacity)
-            .durability(Some(PersistMode::SyncData))
+            .durability(Some(self.durability))
     }
 
     /// Syncs the journal with its metadata. Fails if any earlier write did.

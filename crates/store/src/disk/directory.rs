@@ -86,8 +86,8 @@ impl Directory {
     }
 
     /// Looks at the journals, which the storage library is about to recover from.
-    pub(super) fn check_journals(&self) -> Result<(), OpenError> {
-        match journal::check(&self.database()).map_err(|e| self.io_error(e))? {
+    pub(super) fn check_journals(&self, synced: bool) -> Result<(), OpenError> {
+        match journal::check(&self.database(), synced).map_err(|e| self.io_error(e))? {
             Finding::Sound => Ok(()),
             Finding::Cut { path, bytes } => {
                 tracing::warn!(

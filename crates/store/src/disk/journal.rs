@@ -47,9 +47,13 @@ pub(super) enum Finding {
     Damaged(String),
 }
 
-/// Checks the journals of a database, oldest first.
-pub(super) fn check(database: &Path) -> io::Result<Finding> {
+/// Checks the journals of a database, oldest first. If writes were not synced, everything from the
+/// first invalid one on goes: whoever wrote it writes it again.
+pub(super) fn check(database: &Path, synced: bool) -> io::Result<Finding> {
     let mut journals = journals(database)?;
+    if !synced {
+        return cut_unsynced(journals);
+    }
     let Some(newest) = journals.pop() else {
         return Ok(Finding::Sound);
     };
@@ -64,10 +68,27 @@ pub(super) fn check(database: &Path) -> io::Result<Finding> {
     if holds_batch(&newest, &tail)? {
         return Ok(damaged(&newest, &tail));
     }
-    let file = File::options().write(true).open(&newest)?;
+    cut(newest, &tail)
+}
+
+fn cut(path: PathBuf, tail: &Tail) -> io::Result<Finding> {
+    let file = File::options().write(true).open(&path)?;
     file.set_len(tail.from)?;
     file.sync_all()?;
-    Ok(Finding::Cut { path: newest, bytes: tail.to - tail.from })
+    Ok(Finding::Cut { path, bytes: tail.to - tail.from })
+}
+
+fn cut_unsynced(journals: Vec<PathBuf>) -> io::Result<Finding> {
+    let mut journals = journals.into_iter();
+    while let Some(path) = journals.next() {
+        if let Some(tail) = invalid_tail(&path)? {
+            for later in journals {
+                std::fs::remove_file(later)?;
+            }
+            return cut(path, &tail);
+        }
+    }
+    Ok(Finding::Sound)
 }
 
 fn damaged(path: &Path, tail: &Tail) -> Finding {

@@ -20,6 +20,7 @@ mod directory;
 mod journal;
 mod options;
 mod queue;
+mod replicated;
 mod shared;
 mod upkeep;
 mod view;
@@ -39,6 +40,7 @@ use self::database::Database;
 pub use self::directory::OpenError;
 pub use self::options::DiskOptions;
 use self::queue::Request;
+pub use self::replicated::{Applied, AppliedDone, Replicated, position_key};
 use self::shared::Shared;
 use self::upkeep::Upkeep;
 use self::writer::Writer;
@@ -79,6 +81,24 @@ impl DiskEngine {
             #[cfg(test)]
             tasks: Mutex::new(Some(tasks)),
         })
+    }
+
+    /// Applies something that was decided and made durable elsewhere, and stores `position` with it:
+    /// how far that has come. `done` is called as with [`Engine::submit`], in order for each shard.
+    pub fn apply(&self, shard: Shard, what: Replicated, position: bytes::Bytes, done: AppliedDone) {
+        if let Replicated::Write(batch) = &what {
+            assert_batch(batch);
+        }
+        let apply = replicated::Apply { shard, what, position, done };
+        self.push(Request::Apply(Box::new(apply)));
+    }
+
+    /// Makes everything durable that anybody was told of before this was called.
+    ///
+    /// # Errors
+    /// When it could not be made durable: then the engine has failed.
+    pub fn persist(&self) -> Result<(), StoreError> {
+        self.shared.database.sync().inspect_err(|error| self.shared.fail(error))
     }
 
     fn push(&self, request: Request) {

@@ -37,6 +37,10 @@ pub struct DiskOptions {
     pub commit_bytes_max: usize,
     /// Bytes that may wait for the writer; submitting blocks above that.
     pub queue_bytes_max: usize,
+    /// Whether a commit is synced before anybody is told. Without that, what is in the store after
+    /// a crash of the machine is some state between the last [`super::DiskEngine::persist`] and the
+    /// crash, possibly mixed: whoever writes must be able to write all of it again.
+    pub sync: bool,
     /// A commit that takes longer than this is warned about.
     pub slow_commit: Duration,
     /// How many journal bytes a memtable may keep alive before it is written out early.
@@ -56,6 +60,7 @@ impl DiskOptions {
             commit_ops_max: 16_384,
             commit_bytes_max: 8 << 20,
             queue_bytes_max: 32 << 20,
+            sync: true,
             slow_commit: Duration::from_secs(2),
             journal_lag_bytes: 64 * MIB,
         }

@@ -8,6 +8,7 @@ use bellwether_core::waist::{Batch, Shard, StoreError, Term};
 use crossbeam_channel::Sender;
 use parking_lot::{Condvar, Mutex};
 
+use super::replicated::Apply;
 use crate::engine::Done;
 use crate::rules::batch_bytes;
 
@@ -17,6 +18,8 @@ pub(super) enum Request {
     Write(Batch, Done),
     /// Raise a shard's term, then send it.
     Acquire(Shard, Sender<Result<Term, StoreError>>),
+    /// Apply something that was decided elsewhere, then call.
+    Apply(Box<Apply>),
 }
 
 impl Request {
@@ -24,6 +27,7 @@ impl Request {
         match self {
             Request::Write(batch, _) => batch_bytes(batch),
             Request::Acquire(..) => 64,
+            Request::Apply(apply) => apply.bytes(),
         }
     }
 
@@ -31,6 +35,7 @@ impl Request {
         match self {
             Request::Write(batch, _) => batch.ops.len(),
             Request::Acquire(..) => 1,
+            Request::Apply(apply) => apply.ops(),
         }
     }
 
@@ -42,6 +47,7 @@ impl Request {
                 // Nobody waits any more if this fails.
                 let _ = sender.send(Err(error));
             }
+            Request::Apply(apply) => (apply.done)(Err(error)),
         }
     }
 }

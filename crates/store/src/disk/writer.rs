@@ -21,16 +21,18 @@ use fjall::OwnedWriteBatch;
 
 use super::database::write_error;
 use super::queue::Request;
+use super::replicated::{Applied, Apply, Replicated, position_key};
 use super::shared::Shared;
 use super::upkeep::Task;
 use super::view::{DiskView, read_error};
 use crate::engine::Done;
-use crate::rules::{batch_bytes, check_fence, decode_term, encode_term, meta_term_key};
+use crate::rules::{batch_bytes, check_fence, decode_term, encode_term, meta_term_key, ops_bytes};
 
 /// An answer that waits for the commit.
 pub(super) enum Reply {
     Write(Done, Result<(), StoreError>),
     Acquire(Sender<Result<Term, StoreError>>, Term),
+    Apply(super::replicated::AppliedDone, Applied),
 }
 
 impl Reply {
@@ -43,6 +45,7 @@ impl Reply {
                 // Nobody waits any more if this fails.
                 let _ = sender.send(committed.map(|()| term));
             }
+            Reply::Apply(done, applied) => done(committed.map(|()| applied)),
         };
         if catch_unwind(AssertUnwindSafe(call)).is_err() {
             tracing::error!("a callback of the store panicked");
@@ -115,6 +118,7 @@ impl Writer {
             let gathered = match request {
                 Request::Write(batch, done) => self.gather_write(&mut commit, batch, done),
                 Request::Acquire(shard, sender) => self.gather_acquire(&mut commit, shard, sender),
+                Request::Apply(apply) => self.gather_apply(&mut commit, *apply),
             };
             if let Err(error) = gathered {
                 let replies = std::mem::take(&mut commit.replies);
@@ -186,6 +190,54 @@ impl Writer {
         });
         commit.replies.push(Reply::Acquire(sender, term));
         self.terms.insert(shard, term);
+        Ok(())
+    }
+
+    /// Something that was decided elsewhere, with its position in one commit: whether it changes
+    /// anything or not, it has been applied.
+    fn gather_apply(&mut self, commit: &mut Commit, apply: Apply) -> Result<(), StoreError> {
+        let Apply { shard, what, position, done } = apply;
+        let newest = match self.term(shard) {
+            Ok(term) => term,
+            Err(error) => {
+                commit.replies.push(Reply::Apply(done, Applied::Done));
+                return Err(error);
+            }
+        };
+        let applied = match what {
+            Replicated::Nothing => Applied::Done,
+            Replicated::Acquire => {
+                let term = newest + 1;
+                commit.rows.push(Change {
+                    family: Family::Meta,
+                    key: meta_term_key(shard),
+                    value: Some(encode_term(term)),
+                });
+                self.terms.insert(shard, term);
+                Applied::Acquired(term)
+            }
+            Replicated::Load(ops) => {
+                commit.bytes += ops_bytes(&ops) as u64;
+                Self::add_ops(commit, ops);
+                self.terms.remove(&shard); // It may be among the rows.
+                Applied::Done
+            }
+            Replicated::Write(batch) => match check_fence(&batch, newest) {
+                Ok(()) => {
+                    commit.batches += 1;
+                    commit.bytes += batch_bytes(&batch) as u64;
+                    Self::add_ops(commit, batch.ops);
+                    Applied::Done
+                }
+                Err(_) => {
+                    commit.fenced += 1;
+                    Applied::Fenced { newest }
+                }
+            },
+        };
+        let (family, key) = (Family::Meta, position_key(shard));
+        commit.rows.push(Change { family, key, value: Some(position) });
+        commit.replies.push(Reply::Apply(done, applied));
         Ok(())
     }
 

@@ -1,0 +1,159 @@
+//! Where segments are kept: a directory, or memory that forgets what was not synced.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+/// Segments by number. Only what has been synced is sure to be there after a crash.
+pub trait Files: Send + Sync + 'static {
+    /// The numbers of all segments, ascending.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn list(&self) -> io::Result<Vec<u64>>;
+
+    /// Everything in a segment.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read(&self, segment: u64) -> io::Result<Bytes>;
+
+    /// Some bytes of a segment.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn read_at(&self, segment: u64, at: u64, length: usize) -> io::Result<Bytes>;
+
+    /// Begins a segment, which must not exist.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    fn create(&self, segment: u64) -> io::Result<()>;
+
+    /// Adds bytes to the end of a segment.
+    ///
+    /// # Errors
+    /// When they cannot be written. Some of them may have been.
+    fn append(&self, segment: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes everything in a segment durable, and that it exists.
+    ///
+    /// # Errors
+    /// When that failed: then nobody knows what is durable.
+    fn sync(&self, segment: u64) -> io::Result<()>;
+
+    /// Cuts a segment off, durably.
+    ///
+    /// # Errors
+    /// When that failed.
+    fn cut(&self, segment: u64, length: u64) -> io::Result<()>;
+
+    /// Removes a segment.
+    ///
+    /// # Errors
+    /// When that failed.
+    fn remove(&self, segment: u64) -> io::Result<()>;
+}
+
+/// Segments in a directory.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// Segments that are open, newest last: those being written and read.
+    open: parking_lot::Mutex<Vec<(u64, std::sync::Arc<File>)>>,
+}
+
+/// Files kept open.
+const OPEN_MAX: usize = 16;
+const ENDING: &str = ".log";
+
+impl Directory {
+    /// A directory, made if need be.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn open(path: impl Into<PathBuf>) -> io::Result<Directory> {
+        let path = path.into();
+        fs::create_dir_all(&path)?;
+        Ok(Directory { path, open: parking_lot::Mutex::default() })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn name(&self, segment: u64) -> PathBuf {
+        self.path.join(format!("{segment:016x}{ENDING}"))
+    }
+
+    fn file(&self, segment: u64) -> io::Result<std::sync::Arc<File>> {
+        let mut open = self.open.lock();
+        if let Some((_, file)) = open.iter().find(|(number, _)| *number == segment) {
+            return Ok(file.clone());
+        }
+        let file = OpenOptions::new().read(true).append(true).open(self.name(segment))?;
+        let file = std::sync::Arc::new(file);
+        if open.len() >= OPEN_MAX {
+            open.remove(0);
+        }
+        open.push((segment, file.clone()));
+        Ok(file)
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl Files for Directory {
+    fn list(&self) -> io::Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(ENDING));
+            found.extend(number.and_then(|text| u64::from_str_radix(text, 16).ok()));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    fn read(&self, segment: u64) -> io::Result<Bytes> {
+        fs::read(self.name(segment)).map(Bytes::from)
+    }
+
+    fn read_at(&self, segment: u64, at: u64, length: usize) -> io::Result<Bytes> {
+        let mut buffer = vec![0; length];
+        self.file(segment)?.read_exact_at(&mut buffer, at)?;
+        Ok(Bytes::from(buffer))
+    }
+
+    fn create(&self, segment: u64) -> io::Result<()> {
+        OpenOptions::new().write(true).create_new(true).open(self.name(segment))?;
+        self.sync_directory()
+    }
+
+    fn append(&self, segment: u64, bytes: &[u8]) -> io::Result<()> {
+        (&*self.file(segment)?).write_all(bytes)
+    }
+
+    fn sync(&self, segment: u64) -> io::Result<()> {
+        self.file(segment)?.sync_data()
+    }
+
+    fn cut(&self, segment: u64, length: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.name(segment))?;
+        file.set_len(length)?;
+        file.sync_all()
+    }
+
+    fn remove(&self, segment: u64) -> io::Result<()> {
+        self.open.lock().retain(|(number, _)| *number != segment);
+        fs::remove_file(self.name(segment))?;
+        self.sync_directory()
+    }
+}

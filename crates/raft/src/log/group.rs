@@ -1,0 +1,180 @@
+//! The log of one group, in memory: what is in it, and where on disk.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::record::Point;
+
+/// An entry of the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its place.
+    pub point: Point,
+    /// What it says, in the caller's encoding.
+    pub data: Bytes,
+}
+
+/// What a group has to remember besides its entries.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GroupState {
+    /// Whom it has voted for, in the caller's encoding.
+    pub vote: Option<Bytes>,
+    /// The last entry known to be committed.
+    pub committed: Option<Point>,
+    /// The last entry that was purged.
+    pub purged: Option<Point>,
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub segment: u64,
+    pub at: u64,
+    pub length: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    point: Point,
+    /// Where it has been written; `None` while it is on its way.
+    place: Option<Place>,
+    /// Itself, unless it has been dropped from memory.
+    data: Option<Bytes>,
+    bytes: usize,
+}
+
+/// The log of one group.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub state: GroupState,
+    slots: VecDeque<Slot>,
+    /// Index of the first slot, if there is any.
+    first: u64,
+    /// Bytes of entries in memory.
+    cached: usize,
+    /// Slots before this have been dropped from memory.
+    dropped: usize,
+}
+
+fn hole(expected: u64, found: u64) -> io::Error {
+    io::Error::other(format!("the log has a hole: {expected} is missing, {found} follows"))
+}
+
+impl Group {
+    /// The last entry, or the last that was purged.
+    pub fn last(&self) -> Option<Point> {
+        self.slots.back().map(|slot| slot.point).or(self.state.purged)
+    }
+
+    /// The indexes of all entries.
+    pub fn range(&self) -> Range<u64> {
+        self.first..self.first + self.slots.len() as u64
+    }
+
+    /// Adds an entry. One that is not the next is refused: a log has no holes.
+    pub fn push(
+        &mut self,
+        point: Point,
+        data: Option<Bytes>,
+        place: Option<Place>,
+    ) -> io::Result<()> {
+        if self.slots.is_empty() {
+            self.first = point.index;
+        } else if point.index != self.range().end {
+            return Err(hole(self.range().end, point.index));
+        }
+        let bytes = data.as_ref().map_or(0, Bytes::len);
+        self.cached += bytes;
+        self.slots.push_back(Slot { point, place, data, bytes });
+        Ok(())
+    }
+
+    /// Notes where an entry has been written, unless it was cut off or replaced since.
+    pub fn written(&mut self, point: Point, place: Place) {
+        if let Some(at) = self.position(point.index)
+            && self.slots[at].point == point
+        {
+            self.slots[at].place = Some(place);
+        }
+    }
+
+    fn position(&self, index: u64) -> Option<usize> {
+        self.range().contains(&index).then(|| (index - self.first) as usize)
+    }
+
+    /// Removes all entries after this one.
+    pub fn truncate(&mut self, after: Option<Point>) {
+        let keep = match after {
+            Some(point) if point.index >= self.first => {
+                (point.index - self.first + 1).min(self.slots.len() as u64) as usize
+            }
+            _ => 0,
+        };
+        for slot in self.slots.drain(keep..) {
+            self.cached -= if slot.data.is_some() { slot.bytes } else { 0 };
+        }
+        self.dropped = self.dropped.min(keep);
+    }
+
+    /// Removes all entries up to this one.
+    pub fn purge(&mut self, upto: Point) {
+        while let Some(slot) = self.slots.front() {
+            if slot.point.index > upto.index {
+                break;
+            }
+            self.cached -= if slot.data.is_some() { slot.bytes } else { 0 };
+            self.slots.pop_front();
+            self.first += 1;
+            self.dropped = self.dropped.saturating_sub(1);
+        }
+        if self.slots.is_empty() {
+            self.first = upto.index + 1;
+        }
+        self.state.purged = Some(upto);
+    }
+
+    /// Drops the oldest entries from memory that have been written, until what is left is small
+    /// enough.
+    pub fn drop_from_memory(&mut self, bytes_max: usize) {
+        while self.cached > bytes_max && self.dropped < self.slots.len() {
+            let slot = &mut self.slots[self.dropped];
+            if slot.place.is_none() {
+                return;
+            }
+            if slot.data.take().is_some() {
+                self.cached -= slot.bytes;
+            }
+            self.dropped += 1;
+        }
+    }
+
+    /// The entries of a range that are there: in memory, or where they are on disk.
+    pub fn find(&self, range: Range<u64>) -> Vec<(Point, Result<Bytes, Place>)> {
+        let from = range.start.max(self.first);
+        let to = range.end.min(self.range().end);
+        let slots = (from..to).filter_map(|index| self.slots.get((index - self.first) as usize));
+        slots
+            .filter_map(|slot| {
+                let found = match (&slot.data, slot.place) {
+                    (Some(data), _) => Ok(data.clone()),
+                    (None, Some(place)) => Err(place),
+                    (None, None) => return None,
+                };
+                Some((slot.point, found))
+            })
+            .collect()
+    }
+
+    /// Checks that what was read from disk is whole.
+    pub fn check(&self) -> io::Result<()> {
+        match self.state.purged {
+            Some(purged) if !self.slots.is_empty() && self.first != purged.index + 1 => {
+                Err(hole(purged.index + 1, self.first))
+            }
+            _ => Ok(()),
+        }
+    }
+}

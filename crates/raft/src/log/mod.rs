@@ -1,0 +1,344 @@
+//! The log of a node: one for all groups, so that one sync makes durable what all of them wrote.
+//!
+//! ```text
+//! group 0 ──┐                     ┌─► segment 7   marks, entries, votes of all groups
+//! group 1 ──┼─► queue ─► writer ──┤   segment 8   begins with how all groups stand
+//! group n ──┘              │      └─► …
+//!                          └─► one sync, then everybody is called back
+//! ```
+//! It knows nothing of Raft: entries and votes are bytes, and the rules about them are those of the
+//! crate above. What it promises:
+//! - what is called back as durable is there after a crash; nothing else need be;
+//! - records of one group take effect in the order in which they were handed over;
+//! - a log has no holes, and one that has after a crash is refused, not mended;
+//! - the first failed write or sync ends it: nothing is accepted until the process starts anew.
+//!
+//! Where to start reading: [`Log`], then `writer`, then `recover`.
+
+mod files;
+mod group;
+mod record;
+mod recover;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, Sender};
+use parking_lot::Mutex;
+
+pub use files::{Directory, Files};
+pub use group::{Entry, GroupState};
+pub use record::Point;
+
+use group::{Group, Place};
+use writer::{Request, Write, Writer, copy};
+
+/// Called once something is durable, or will never be.
+pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
+
+/// How a log is kept.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// A segment is closed once it has this many bytes.
+    pub segment_bytes: u64,
+    /// Bytes of entries of a group that are kept in memory; older ones are read from disk.
+    pub memory_bytes: usize,
+    /// Requests that are written together at most.
+    pub gather_max: usize,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
+            segment_bytes: 64 * 1024 * 1024,
+            memory_bytes: 4 * 1024 * 1024,
+            gather_max: 4_096,
+        }
+    }
+}
+
+struct Shared {
+    files: Box<dyn Files>,
+    options: LogOptions,
+    groups: Mutex<BTreeMap<u16, Group>>,
+    failure: OnceLock<io::Error>,
+}
+
+impl Shared {
+    fn failure(&self) -> Option<io::Error> {
+        self.failure.get().map(copy)
+    }
+
+    fn fail(&self, error: &io::Error) {
+        if self.failure.set(copy(error)).is_ok() {
+            tracing::error!(%error, "the log has failed and accepts nothing more");
+        }
+    }
+
+    /// Notes where entries have been written.
+    fn placed(&self, places: Vec<(u16, Point, Place)>) {
+        let mut groups = self.groups.lock();
+        for (number, point, place) in places {
+            if let Some(group) = groups.get_mut(&number) {
+                group.written(point, place);
+                group.drop_from_memory(self.options.memory_bytes);
+            }
+        }
+    }
+}
+
+/// The log of a node.
+pub struct Log {
+    shared: Arc<Shared>,
+    queue: Mutex<Option<Sender<Request>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Log {
+    /// Opens a log and starts its writer.
+    ///
+    /// # Errors
+    /// When it is damaged, or cannot be read or written.
+    pub fn open(files: impl Files, options: LogOptions) -> io::Result<Log> {
+        let (log, mut pump) = Log::with_pump(files, options)?;
+        let writer = std::thread::Builder::new().name("raft-log".to_owned());
+        let thread = writer.spawn(move || while pump.wait() {})?;
+        *log.thread.lock() = Some(thread);
+        Ok(log)
+    }
+
+    /// Opens a log whose writer is driven by the caller.
+    ///
+    /// # Errors
+    /// When it is damaged, or cannot be read.
+    pub fn with_pump(files: impl Files, options: LogOptions) -> io::Result<(Log, Pump)> {
+        let files: Box<dyn Files> = Box::new(files);
+        let found = recover::recover(&*files)?;
+        let states =
+            found.groups.iter().map(|(number, group)| (*number, group.state.clone())).collect();
+        let groups = Mutex::new(found.groups);
+        let shared = Arc::new(Shared { files, options, groups, failure: OnceLock::new() });
+        let writer = Writer::new(shared.clone(), found.segments, found.length, states);
+        let (sender, queue) = crossbeam_channel::unbounded();
+        let gather_max = shared.options.gather_max;
+        let log = Log { shared, queue: Mutex::new(Some(sender)), thread: Mutex::default() };
+        Ok((log, Pump { writer, queue, gather_max }))
+    }
+
+    /// The numbers of all groups that have something in the log.
+    #[must_use]
+    pub fn groups(&self) -> Vec<u16> {
+        self.shared.groups.lock().keys().copied().collect()
+    }
+
+    /// The log of one group.
+    ///
+    /// # Errors
+    /// When the log is closed.
+    pub fn group(&self, number: u16) -> io::Result<GroupLog> {
+        let queue = self.queue.lock().clone().ok_or_else(closed)?;
+        self.shared.groups.lock().entry(number).or_default();
+        Ok(GroupLog { shared: self.shared.clone(), queue, number })
+    }
+
+    /// Waits until all handles of groups are gone and everything has been written.
+    pub fn close(&self) {
+        drop(self.queue.lock().take());
+        if let Some(thread) = self.thread.lock().take() {
+            // Its panic has been told where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        drop(self.queue.lock().take());
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the log is closed")
+}
+
+/// Drives the writer of a log.
+pub struct Pump {
+    writer: Writer,
+    queue: Receiver<Request>,
+    gather_max: usize,
+}
+
+impl Pump {
+    /// Waits for something to write, and writes it with all that has come meanwhile. False once
+    /// nobody can ask any more.
+    pub fn wait(&mut self) -> bool {
+        let Ok(first) = self.queue.recv() else {
+            return false;
+        };
+        self.write(first);
+        true
+    }
+
+    /// Writes what has come, if anything has.
+    pub fn turn(&mut self) -> bool {
+        let Ok(first) = self.queue.try_recv() else {
+            return false;
+        };
+        self.write(first);
+        true
+    }
+
+    fn write(&mut self, first: Request) {
+        let more = self.queue.try_iter().take(self.gather_max - 1);
+        let requests = std::iter::once(first).chain(more).collect();
+        self.writer.write(requests);
+    }
+}
+
+/// The log of one group. Cheap to clone.
+#[derive(Clone)]
+pub struct GroupLog {
+    shared: Arc<Shared>,
+    queue: Sender<Request>,
+    number: u16,
+}
+
+impl GroupLog {
+    /// What the group remembers besides its entries.
+    #[must_use]
+    pub fn state(&self) -> GroupState {
+        self.with(|group| group.state.clone())
+    }
+
+    /// The last entry, or the last that was purged.
+    #[must_use]
+    pub fn last(&self) -> Option<Point> {
+        self.with(|group| group.last())
+    }
+
+    /// The indexes of all entries.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.with(|group| group.range())
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Group) -> T) -> T {
+        look(self.shared.groups.lock().entry(self.number).or_default())
+    }
+
+    fn ask(&self, write: Write, done: Option<Done>) -> io::Result<()> {
+        let request = Request { group: self.number, write, done };
+        match self.queue.send(request) {
+            Ok(()) => Ok(()),
+            Err(refused) => {
+                if let Some(done) = refused.0.done {
+                    done(Err(closed()));
+                }
+                Err(closed())
+            }
+        }
+    }
+
+    /// Adds entries. They can be read at once; `done` is called when they are durable.
+    ///
+    /// # Errors
+    /// When they do not follow the last one, or the log has failed.
+    pub fn append(&self, entries: Vec<Entry>, done: Done) -> io::Result<()> {
+        if let Some(error) = self.shared.failure() {
+            return Err(error);
+        }
+        self.with(|group| {
+            entries
+                .iter()
+                .try_for_each(|entry| group.push(entry.point, Some(entry.data.clone()), None))
+        })?;
+        self.ask(Write::Entries(entries), Some(done))
+    }
+
+    /// Removes all entries after this one.
+    ///
+    /// # Errors
+    /// When the log is closed.
+    pub fn truncate(&self, after: Option<Point>) -> io::Result<()> {
+        self.with(|group| group.truncate(after));
+        self.ask(Write::Truncated(after), None)
+    }
+
+    /// Removes all entries up to this one.
+    ///
+    /// # Errors
+    /// When the log is closed.
+    pub fn purge(&self, upto: Point) -> io::Result<()> {
+        self.with(|group| group.purge(upto));
+        self.ask(Write::Purged(upto), None)
+    }
+
+    /// Remembers a vote; `done` is called when it is durable.
+    ///
+    /// # Errors
+    /// When the log is closed.
+    pub fn save_vote(&self, vote: Bytes, done: Done) -> io::Result<()> {
+        self.with(|group| group.state.vote = Some(vote.clone()));
+        self.ask(Write::Vote(vote), Some(done))
+    }
+
+    /// Remembers what is committed, with the next sync.
+    ///
+    /// # Errors
+    /// When the log is closed.
+    pub fn save_committed(&self, point: Point) -> io::Result<()> {
+        self.with(|group| group.state.committed = Some(point));
+        self.ask(Write::Committed(point), None)
+    }
+
+    /// The entries of a range that are there, at most so many bytes of them but one at least.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        let found = self.with(|group| group.find(range));
+        let mut entries: Vec<Entry> = Vec::with_capacity(found.len());
+        let mut bytes = 0;
+        for (point, data) in found {
+            let data = match data {
+                Ok(data) => data,
+                Err(place) => self.fetch(point, place)?,
+            };
+            bytes += data.len();
+            if bytes > bytes_max && !entries.is_empty() {
+                break;
+            }
+            entries.push(Entry { point, data });
+        }
+        Ok(entries)
+    }
+
+    fn fetch(&self, point: Point, place: Place) -> io::Result<Bytes> {
+        let length = place.length as usize;
+        let bytes = self.shared.files.read_at(place.segment, place.at, length)?;
+        match record::read(&bytes) {
+            Some((record::Record { what: Some(record::What::Entry(entry)), .. }, _))
+                if entry.point == Some(point) =>
+            {
+                Ok(entry.data)
+            }
+            _ => {
+                let text = format!(
+                    "the log is damaged in segment {:016x} at byte {}: entry {} is not there",
+                    place.segment, place.at, point.index
+                );
+                let error = io::Error::new(io::ErrorKind::InvalidData, text);
+                self.shared.fail(&error);
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The log against a model: whatever is asked of it and whenever it crashes, what it called durable
+//! is there afterwards, and what is there is what it had been told up to some moment.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Segments in memory, which lose what was not synced.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    segments: BTreeMap<u64, Segment>,
+    syncs: usize,
+    /// The sync of this number fails.
+    failing_sync: Option<usize>,
+}
+
+#[derive(Clone, Default)]
+struct Segment {
+    bytes: Vec<u8>,
+    durable: usize,
+}
+
+impl Memory {
+    /// The machine goes down: of what was not synced a part is left, and its last bytes may be wrong.
+    fn crash(&self, kept_percent: usize, garbage: bool) {
+        for segment in self.0.lock().segments.values_mut() {
+            let loose = segment.bytes.len() - segment.durable;
+            segment.bytes.truncate(segment.durable + loose * kept_percent / 100);
+            if garbage && loose > 0 {
+                let length = segment.bytes.len();
+                segment.bytes.extend_from_slice(&[0xA5; 7]);
+                if length > segment.durable {
+                    segment.bytes[length - 1] ^= 0x10;
+                }
+            }
+        }
+    }
+
+    /// A bit of what is durable goes bad.
+    fn rot(&self, segment: u64, at: usize) {
+        let mut inner = self.0.lock();
+        inner.segments.get_mut(&segment).unwrap().bytes[at] ^= 1;
+    }
+
+    fn of<T>(&self, number: u64, work: impl FnOnce(&mut Segment) -> T) -> io::Result<T> {
+        let mut inner = self.0.lock();
+        inner.segments.get_mut(&number).map(work).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Files for Memory {
+    fn list(&self) -> io::Result<Vec<u64>> {
+        Ok(self.0.lock().segments.keys().copied().collect())
+    }
+
+    fn read(&self, segment: u64) -> io::Result<Bytes> {
+        self.of(segment, |segment| Bytes::from(segment.bytes.clone()))
+    }
+
+    fn read_at(&self, segment: u64, at: u64, length: usize) -> io::Result<Bytes> {
+        let at = at as usize;
+        self.of(segment, |segment| Bytes::copy_from_slice(&segment.bytes[at..at + length]))
+    }
+
+    fn create(&self, segment: u64) -> io::Result<()> {
+        let before = self.0.lock().segments.insert(segment, Segment::default());
+        assert!(before.is_none());
+        Ok(())
+    }
+
+    fn append(&self, segment: u64, bytes: &[u8]) -> io::Result<()> {
+        self.of(segment, |segment| segment.bytes.extend_from_slice(bytes))
+    }
+
+    fn sync(&self, segment: u64) -> io::Result<()> {
+        {
+            let mut inner = self.0.lock();
+            inner.syncs += 1;
+            if inner.failing_sync == Some(inner.syncs) {
+                return Err(io::Error::other("the disk has failed"));
+            }
+        }
+        self.of(segment, |segment| segment.durable = segment.bytes.len())
+    }
+
+    fn cut(&self, segment: u64, length: u64) -> io::Result<()> {
+        self.of(segment, |segment| {
+            segment.bytes.truncate(length as usize);
+            segment.durable = segment.bytes.len();
+        })
+    }
+
+    fn remove(&self, segment: u64) -> io::Result<()> {
+        self.0.lock().segments.remove(&segment);
+        Ok(())
+    }
+}
+
+fn options() -> LogOptions {
+    LogOptions { segment_bytes: 300, memory_bytes: 40, gather_max: 100 }
+}
+
+fn point(term: u64, index: u64) -> Point {
+    Point { term, index }
+}
+
+fn entry(term: u64, index: u64) -> Entry {
+    Entry { point: point(term, index), data: Bytes::from(format!("{term}/{index}")) }
+}
+
+/// A group as it should be.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Model {
+    state: GroupState,
+    entries: Vec<Entry>,
+}
+
+impl Model {
+    fn next(&self) -> u64 {
+        let last = self.entries.last().map(|entry| entry.point.index);
+        last.or(self.state.purged.map(|point| point.index)).map_or(0, |index| index + 1)
+    }
+}
+
+fn look(log: &GroupLog) -> Model {
+    let entries = log.read(0..u64::MAX, usize::MAX).unwrap();
+    Model { state: log.state(), entries }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Append(u16, u64),
+    Truncate(u16, u64),
+    Purge(u16, u64),
+    Vote(u16),
+    Committed(u16),
+    Turn,
+    Crash(usize, bool),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let group = 0..3_u16;
+    prop_oneof![
+        6 => (group.clone(), 1..5_u64).prop_map(|(g, n)| Act::Append(g, n)),
+        1 => (group.clone(), 0..6_u64).prop_map(|(g, n)| Act::Truncate(g, n)),
+        2 => (group.clone(), 0..6_u64).prop_map(|(g, n)| Act::Purge(g, n)),
+        1 => group.clone().prop_map(Act::Vote),
+        1 => group.prop_map(Act::Committed),
+        5 => Just(Act::Turn),
+        1 => (0..=100_usize, any::<bool>()).prop_map(|(kept, bad)| Act::Crash(kept, bad)),
+    ]
+}
+
+/// A log with what it has been told, and how much of that it has called durable.
+struct World {
+    files: Memory,
+    log: Log,
+    pump: Pump,
+    /// How each group was after each thing it was told; the first is how it was at the start.
+    told: BTreeMap<u16, Vec<Model>>,
+    durable: BTreeMap<u16, Arc<AtomicUsize>>,
+    term: u64,
+}
+
+impl World {
+    fn new(files: Memory) -> World {
+        let (log, pump) = Log::with_pump(files.clone(), options()).unwrap();
+        let told = (0..3).map(|g| (g, vec![look(&log.group(g).unwrap())])).collect();
+        let durable = (0..3).map(|g| (g, Arc::default())).collect();
+        World { files, log, pump, told, durable, term: 1 }
+    }
+
+    fn group(&self, number: u16) -> GroupLog {
+        self.log.group(number).unwrap()
+    }
+
+    /// Notes what a group is told; to be called when it is durable.
+    fn tell(&mut self, number: u16, change: impl FnOnce(&mut Model)) -> Done {
+        let told = self.told.get_mut(&number).unwrap();
+        let mut model = told.last().unwrap().clone();
+        change(&mut model);
+        told.push(model);
+        let (count, durable) = (told.len() - 1, self.durable[&number].clone());
+        Box::new(move |result| {
+            result.unwrap();
+            durable.fetch_max(count, Ordering::Relaxed);
+        })
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Append(group, count) => {
+                let next = self.told[&group].last().unwrap().next();
+                let entries: Vec<Entry> =
+                    (next..next + count).map(|index| entry(self.term, index)).collect();
+                let done = self.tell(group, |model| model.entries.extend(entries.clone()));
+                self.group(group).append(entries, done).unwrap();
+            }
+            Act::Truncate(group, count) => {
+                self.term += 1;
+                let model = self.told[&group].last().unwrap();
+                let keep = model.entries.len().saturating_sub(count as usize);
+                let after = match keep {
+                    0 => model.state.purged,
+                    keep => Some(model.entries[keep - 1].point),
+                };
+                drop(self.tell(group, |model| model.entries.truncate(keep)));
+                self.group(group).truncate(after).unwrap();
+            }
+            Act::Purge(group, count) => {
+                let model = self.told[&group].last().unwrap();
+                let Some(last) = model.entries.iter().take(count as usize).next_back() else {
+                    return;
+                };
+                let upto = last.point;
+                drop(self.tell(group, |model| {
+                    model.entries.retain(|entry| entry.point.index > upto.index);
+                    model.state.purged = Some(upto);
+                }));
+                self.group(group).purge(upto).unwrap();
+            }
+            Act::Vote(group) => {
+                self.term += 1;
+                let vote = Bytes::from(format!("vote {}", self.term));
+                let done = self.tell(group, |model| model.state.vote = Some(vote.clone()));
+                self.group(group).save_vote(vote, done).unwrap();
+            }
+            Act::Committed(group) => {
+                let last = self.told[&group].last().unwrap().entries.last().map(|e| e.point);
+                let Some(last) = last else { return };
+                drop(self.tell(group, |model| model.state.committed = Some(last)));
+                self.group(group).save_committed(last).unwrap();
+            }
+            Act::Turn => while self.pump.turn() {},
+            Act::Crash(kept, garbage) => self.crash(kept, garbage),
+        }
+        for number in 0..3 {
+            let expected = self.told[&number].last().unwrap();
+            assert_eq!(look(&self.group(number)), *expected, "what was handed over can be read");
+        }
+    }
+
+    fn crash(&mut self, kept: usize, garbage: bool) {
+        self.files.crash(kept, garbage);
+        let after = World::new(self.files.clone());
+        for number in 0..3 {
+            let (told, found) = (&self.told[&number], look(&after.group(number)));
+            let durable = self.durable[&number].load(Ordering::Relaxed);
+            assert!(
+                told[durable..].contains(&found),
+                "group {number} is as it was at some moment after {durable}: {found:?}\n{told:#?}"
+            );
+        }
+        *self = World { term: self.term + 1, ..after };
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn r67_what_was_called_durable_survives_any_crash(
+        acts in proptest::collection::vec(act(), 1..60)
+    ) {
+        let mut world = World::new(Memory::default());
+        for act in acts {
+            world.act(act);
+        }
+        world.act(Act::Turn);
+        world.crash(0, true);
+    }
+}
+
+#[test]
+fn old_segments_go_once_all_groups_have_purged_them() {
+    let mut world = World::new(Memory::default());
+    for _ in 0..40 {
+        for group in 0..3 {
+            world.act(Act::Append(group, 4));
+            world.act(Act::Turn);
+        }
+        for group in 0..2 {
+            world.act(Act::Purge(group, 5));
+        }
+        world.act(Act::Turn);
+    }
+    let many = world.files.list().unwrap().len();
+    assert!(many > 20, "group 2 needs them all: {many}");
+    world.act(Act::Purge(2, 1_000));
+    world.act(Act::Turn);
+    let few = world.files.list().unwrap().len();
+    assert!(few <= 2, "nobody needs them: {few}");
+    world.crash(0, false);
+}
+
+#[test]
+fn damage_in_the_midst_is_not_mistaken_for_an_interrupted_write() {
+    let mut world = World::new(Memory::default());
+    for _ in 0..3 {
+        world.act(Act::Append(0, 1));
+        world.act(Act::Turn);
+    }
+    let length = world.files.read(1).unwrap().len();
+    let sound = world.files.0.lock().segments.clone();
+    for at in 0..length {
+        let last_write = length - 60;
+        world.files.0.lock().segments = sound.clone();
+        world.files.rot(1, at);
+        let opened = Log::with_pump(world.files.clone(), options());
+        let told = opened.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(at >= last_write || told.contains("damaged"), "byte {at} of {length}: {told:?}");
+    }
+}
+
+#[test]
+fn a_failed_sync_ends_the_log() {
+    let files = Memory::default();
+    let (log, mut pump) = Log::with_pump(files.clone(), options()).unwrap();
+    let group = log.group(0).unwrap();
+    let outcome = Arc::new(Mutex::new(Vec::new()));
+    let done = || -> Done {
+        let outcome = outcome.clone();
+        Box::new(move |result| outcome.lock().push(result.is_ok()))
+    };
+    group.append(vec![entry(1, 0)], done()).unwrap();
+    pump.turn();
+    let next = files.0.lock().syncs + 1;
+    files.0.lock().failing_sync = Some(next);
+    group.append(vec![entry(1, 1)], done()).unwrap();
+    group.save_vote(Bytes::from_static(b"v"), done()).unwrap();
+    pump.turn();
+    assert_eq!(*outcome.lock(), [true, false, false]);
+    assert!(group.append(vec![entry(1, 2)], done()).is_err());
+    group.save_vote(Bytes::from_static(b"v"), done()).unwrap();
+    pump.turn();
+    assert_eq!(*outcome.lock(), [true, false, false, false]);
+}
+
+#[test]
+fn a_log_in_a_directory_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Log::open(Directory::open(dir.path()).unwrap(), options()).unwrap();
+    let log = open();
+    let group = log.group(5).unwrap();
+    let (sender, durable) = crossbeam_channel::unbounded();
+    for index in 0..50 {
+        let sender = sender.clone();
+        let done = Box::new(move |result: io::Result<()>| sender.send(result.is_ok()).unwrap());
+        group.append(vec![entry(1, index)], done).unwrap();
+    }
+    for _ in 0..50 {
+        assert!(durable.recv().unwrap());
+    }
+    group.purge(point(1, 20)).unwrap();
+    drop(group);
+    log.close();
+    let log = open();
+    assert_eq!(log.groups(), [5]);
+    let group = log.group(5).unwrap();
+    assert_eq!((group.range(), group.last()), (21..50, Some(point(1, 49))));
+    assert_eq!(group.read(0..23, usize::MAX).unwrap(), [entry(1, 21), entry(1, 22)]);
+    assert_eq!(group.read(30..50, 1).unwrap().len(), 1, "one at least");
+    assert_eq!(group.read(30..50, 8).unwrap().len(), 2, "as many as fit");
+}

@@ -1,0 +1,216 @@
+//! The one writer of a node's log: it gathers what all groups want to write, writes it in one go,
+//! syncs once, and then calls back.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::group::{Entry, GroupState, Place};
+use super::record::{self, Cut, MAGIC, Mark, Point, Record, SEGMENT_HEADER, StoredEntry, What};
+use super::{Done, Shared};
+
+/// Something to be written for a group.
+pub(super) enum Write {
+    Entries(Vec<Entry>),
+    Vote(Bytes),
+    Committed(Point),
+    Truncated(Option<Point>),
+    Purged(Point),
+}
+
+pub(super) struct Request {
+    pub group: u16,
+    pub write: Write,
+    /// Who waits for it to be durable.
+    pub done: Option<Done>,
+}
+
+/// What is known of a segment.
+#[derive(Debug, Default)]
+pub(super) struct Segment {
+    /// The highest index of each group that has entries in it.
+    pub highest: HashMap<u16, u64>,
+}
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    /// All segments, the one that is written last.
+    segments: BTreeMap<u64, Segment>,
+    /// Bytes in the segment that is written.
+    length: u64,
+    /// How the groups stand after everything that has been written.
+    states: BTreeMap<u16, GroupState>,
+}
+
+impl Writer {
+    pub fn new(
+        shared: Arc<Shared>,
+        segments: BTreeMap<u64, Segment>,
+        length: u64,
+        states: BTreeMap<u16, GroupState>,
+    ) -> Writer {
+        Writer { shared, segments, length, states }
+    }
+
+    /// Writes what was asked for, in order, and says so to those who wait.
+    pub fn write(&mut self, requests: Vec<Request>) {
+        let mut waiting = Vec::new();
+        let written = match self.shared.failure() {
+            Some(error) => {
+                waiting.extend(requests.into_iter().filter_map(|request| request.done));
+                Err(error)
+            }
+            None => self.write_all(requests, &mut waiting),
+        };
+        if let Err(error) = &written {
+            self.shared.fail(error);
+        }
+        for done in waiting {
+            done(written.as_ref().map_or_else(|e| Err(copy(e)), |()| Ok(())));
+        }
+    }
+
+    fn write_all(&mut self, requests: Vec<Request>, waiting: &mut Vec<Done>) -> io::Result<()> {
+        let mut requests = requests.into_iter();
+        let result = self.gather(&mut requests, waiting);
+        // Should it have failed half-way, the others are told as well.
+        waiting.extend(requests.filter_map(|request| request.done));
+        result
+    }
+
+    fn gather(
+        &mut self,
+        requests: &mut std::vec::IntoIter<Request>,
+        waiting: &mut Vec<Done>,
+    ) -> io::Result<()> {
+        if self.segments.is_empty() || self.length >= self.shared.options.segment_bytes {
+            self.begin_segment()?;
+        }
+        let segment = self.segment();
+        let mut buffer = BytesMut::new();
+        let mark = What::Mark(Mark { durable: self.length });
+        record::write(&Record { group: 0, what: Some(mark) }, &mut buffer);
+        let mut places = Vec::new();
+        let mut purged = false;
+        for request in requests.by_ref() {
+            let Request { group, write, done } = request;
+            waiting.extend(done);
+            purged |= matches!(write, Write::Purged(_));
+            self.add(group, write, segment, &mut buffer, &mut places);
+        }
+        let files = &self.shared.files;
+        files.append(segment, &buffer)?;
+        if !waiting.is_empty() {
+            files.sync(segment)?;
+        }
+        self.length += buffer.len() as u64;
+        self.shared.placed(places);
+        if purged {
+            self.remove_segments()?;
+        }
+        Ok(())
+    }
+
+    fn segment(&self) -> u64 {
+        self.segments.last_key_value().map_or(0, |(number, _)| *number)
+    }
+
+    /// Adds the records of a request to what is to be written.
+    fn add(
+        &mut self,
+        group: u16,
+        write: Write,
+        segment: u64,
+        buffer: &mut BytesMut,
+        places: &mut Vec<(u16, Point, Place)>,
+    ) {
+        let state = self.states.entry(group).or_default();
+        let what = match write {
+            Write::Entries(entries) => {
+                for Entry { point, data } in entries {
+                    let at = self.length + buffer.len() as u64;
+                    let before = buffer.len();
+                    let what = What::Entry(StoredEntry { point: Some(point), data });
+                    let record = Record { group: u32::from(group), what: Some(what) };
+                    record::write(&record, buffer);
+                    let length = (buffer.len() - before) as u32;
+                    places.push((group, point, Place { segment, at, length }));
+                    if let Some(segment) = self.segments.get_mut(&segment) {
+                        segment.highest.insert(group, point.index);
+                    }
+                }
+                return;
+            }
+            Write::Vote(vote) => {
+                state.vote = Some(vote.clone());
+                What::Vote(vote)
+            }
+            Write::Committed(point) => {
+                state.committed = Some(point);
+                What::Committed(point)
+            }
+            Write::Truncated(after) => What::Truncated(Cut { after }),
+            Write::Purged(point) => {
+                state.purged = Some(point);
+                What::Purged(point)
+            }
+        };
+        record::write(&Record { group: u32::from(group), what: Some(what) }, buffer);
+    }
+
+    /// Begins a segment with all that is to be known if it is the oldest one day.
+    fn begin_segment(&mut self) -> io::Result<()> {
+        let number = self.segments.last_key_value().map_or(1, |(number, _)| number + 1);
+        let mut buffer = BytesMut::new();
+        buffer.put_slice(MAGIC);
+        buffer.put_u64_le(number);
+        debug_assert_eq!(buffer.len() as u64, SEGMENT_HEADER);
+        for (group, state) in &self.states {
+            let whats = [
+                state.vote.clone().map(What::Vote),
+                state.purged.map(What::Purged),
+                state.committed.map(What::Committed),
+            ];
+            for what in whats.into_iter().flatten() {
+                record::write(&Record { group: u32::from(*group), what: Some(what) }, &mut buffer);
+            }
+        }
+        let files = &self.shared.files;
+        if let Some((last, _)) = self.segments.last_key_value() {
+            files.sync(*last)?; // What is in it and nobody waited for must not be missing before this.
+        }
+        files.create(number)?;
+        files.append(number, &buffer)?;
+        files.sync(number)?;
+        self.length = buffer.len() as u64;
+        self.segments.insert(number, Segment::default());
+        Ok(())
+    }
+
+    /// Removes the oldest segments that nobody needs.
+    fn remove_segments(&mut self) -> io::Result<()> {
+        while self.segments.len() > 1 {
+            let Some((number, segment)) = self.segments.first_key_value() else { break };
+            let needed = segment.highest.iter().any(|(group, highest)| {
+                let purged = self.states.get(group).and_then(|state| state.purged);
+                purged.is_none_or(|purged| purged.index < *highest)
+            });
+            if needed {
+                break;
+            }
+            let number = *number;
+            // The next one must tell of the purge by itself.
+            self.shared.files.sync(self.segment())?;
+            self.shared.files.remove(number)?;
+            self.segments.remove(&number);
+        }
+        Ok(())
+    }
+}
+
+/// An error for each of those who wait.
+pub(super) fn copy(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}

@@ -1,0 +1,187 @@
+//! What the log of a group is applied to: the tables of its shard.
+//!
+//! Entries are applied without a sync: the log is durable, and whatever the tables lose in a crash
+//! is applied again. So nothing is purged from the log before the tables have been made durable,
+//! which is what building a snapshot amounts to here. Snapshots themselves are views of the tables
+//! and cost nothing until they are sent.
+
+use std::io;
+use std::sync::Arc;
+
+use bellwether_core::waist::{Family, Shard, StoreError, View};
+use bellwether_store::{Applied, DiskEngine, Engine, Replicated, position_key};
+use futures::{Stream, StreamExt};
+use openraft::storage::{EntryResponder, RaftStateMachine};
+use openraft::type_config::alias::SnapshotOf;
+use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use tokio::sync::oneshot;
+
+use crate::codec::{decode_command, decode_position, encode_position};
+use crate::snapshot::{Receiving, ShardCopy, ShardView, copy_rows, failed, meta_of, take_in};
+use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership, Types};
+
+/// Entries that may be on their way to the tables.
+const ON_THE_WAY_MAX: usize = 64;
+
+/// The tables of one shard, as a group applies its log to them.
+pub struct Machine {
+    tables: Arc<DiskEngine>,
+    shard: Shard,
+    applied: Option<LogId>,
+    membership: StoredMembership,
+}
+
+/// How far a shard's log has been applied, as the tables say.
+fn position(view: &dyn View, shard: Shard) -> io::Result<(Option<LogId>, StoredMembership)> {
+    match view.get(Family::Meta, &position_key(shard)).map_err(failed)? {
+        Some(bytes) => decode_position(bytes),
+        None => Ok((None, StoredMembership::default())),
+    }
+}
+
+/// An entry that is on its way to the tables.
+type OnTheWay = (oneshot::Receiver<Result<Applied, StoreError>>, Option<Responder>);
+type Responder = openraft::storage::ApplyResponder<Types>;
+
+impl Machine {
+    /// The tables of a shard, as far as its log has been applied to them.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn new(
+        tables: Arc<DiskEngine>,
+        shard: Shard,
+        receiving: &Receiving,
+    ) -> io::Result<Machine> {
+        let (mut applied, mut membership) = position(&*tables.view(), shard)?;
+        if let Some(path) = receiving.complete(shard) {
+            // Taking it in was interrupted, or had not begun: then it may be out of date.
+            if meta_of(&path)?.last_log_id > applied {
+                take_in(&tables, shard, &path)?;
+                (applied, membership) = position(&*tables.view(), shard)?;
+            } else {
+                receiving.forget(shard)?;
+            }
+        }
+        Ok(Machine { tables, shard, applied, membership })
+    }
+
+    /// Hands an entry to the tables.
+    fn hand_over(
+        &mut self,
+        entry: Entry,
+    ) -> io::Result<oneshot::Receiver<Result<Applied, StoreError>>> {
+        self.applied = Some(entry.log_id);
+        let what = match &entry.payload {
+            EntryPayload::Blank => Replicated::Nothing,
+            EntryPayload::Normal(command) => decode_command(command)?,
+            EntryPayload::Membership(membership) => {
+                self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
+                Replicated::Nothing
+            }
+        };
+        let (sender, done) = oneshot::channel();
+        let position = encode_position(self.applied, &self.membership);
+        let done_with = Box::new(move |result| {
+            // Nobody waits any more if this fails.
+            let _ = sender.send(result);
+        });
+        self.tables.apply(self.shard, what, position, done_with);
+        Ok(done)
+    }
+}
+
+/// Waits until an entry has been applied, and says so to whoever proposed it.
+async fn settle((done, responder): OnTheWay) -> io::Result<()> {
+    let applied = done.await.map_err(io::Error::other)?.map_err(failed)?;
+    if let Some(responder) = responder {
+        responder.send(applied);
+    }
+    Ok(())
+}
+
+impl RaftStateMachine<Types> for Machine {
+    type SnapshotData = ShardCopy;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        Ok((self.applied, self.membership.clone()))
+    }
+
+    async fn apply<Strm>(&mut self, mut entries: Strm) -> io::Result<()>
+    where
+        Strm: Stream<Item = Result<EntryResponder<Types>, io::Error>> + Unpin + OptionalSend,
+    {
+        let mut on_the_way = std::collections::VecDeque::new();
+        while let Some(next) = entries.next().await {
+            let (entry, responder) = next?;
+            on_the_way.push_back((self.hand_over(entry)?, responder));
+            if on_the_way.len() > ON_THE_WAY_MAX
+                && let Some(first) = on_the_way.pop_front()
+            {
+                settle(first).await?;
+            }
+        }
+        for rest in on_the_way {
+            settle(rest).await?;
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        Builder { tables: self.tables.clone(), shard: self.shard }
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, copy: ShardCopy) -> io::Result<()> {
+        let (tables, shard) = (self.tables.clone(), self.shard);
+        let position = encode_position(meta.last_log_id, &meta.last_membership);
+        tokio::task::spawn_blocking(move || match copy {
+            ShardCopy::File(path) => take_in(&tables, shard, &path),
+            ShardCopy::View(from) => copy_rows(&tables, &from, position),
+        })
+        .await
+        .map_err(io::Error::other)??;
+        self.applied = meta.last_log_id;
+        self.membership = meta.last_membership.clone();
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<Types, ShardCopy>>> {
+        if self.applied.is_none() {
+            return Ok(None);
+        }
+        snapshot(&self.tables, self.shard).map(Some)
+    }
+}
+
+/// The shard as it is now.
+fn snapshot(tables: &DiskEngine, shard: Shard) -> io::Result<SnapshotOf<Types, ShardCopy>> {
+    let view = tables.view();
+    let (last_log_id, last_membership) = position(&*view, shard)?;
+    let meta = SnapshotMeta { last_log_id, last_membership };
+    Ok(SnapshotOf::<Types, ShardCopy> {
+        meta,
+        snapshot: ShardCopy::View(ShardView { view, shard }),
+    })
+}
+
+/// Builds snapshots of a shard.
+pub struct Builder {
+    tables: Arc<DiskEngine>,
+    shard: Shard,
+}
+
+impl RaftSnapshotBuilder<Types> for Builder {
+    type SnapshotData = ShardCopy;
+
+    async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, ShardCopy>> {
+        let built = snapshot(&self.tables, self.shard)?;
+        let tables = self.tables.clone();
+        // What is in the snapshot may be purged from the log: the tables must not lose it.
+        tokio::task::spawn_blocking(move || tables.persist())
+            .await
+            .map_err(io::Error::other)?
+            .map_err(failed)?;
+        Ok(built)
+    }
+}

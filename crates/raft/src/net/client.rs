@@ -1,0 +1,272 @@
+//! The side that asks.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether_core::waist::Shard;
+use bellwether_protocol::peer::v1 as wire;
+use bellwether_protocol::peer::v1::peers_client::PeersClient;
+use bellwether_protocol::peer::v1::snapshot_part::Part;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult,
+    TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::type_config::alias::SnapshotOf;
+use openraft::{AnyError, OptionalSend};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+use super::Identity;
+use super::convert::{append, appended_of, ballot, point, vote, vote_request, vote_response_of};
+use crate::codec::encode_position;
+use crate::snapshot::ShardCopy;
+use crate::types::{Peer, Types, Vote};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How often an idle connection is tried, and how long that may take: one that is half open must
+/// not look alive for longer.
+const KEEPALIVE: Duration = Duration::from_secs(1);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The largest message that is taken.
+const MESSAGE_MAX: usize = 256 * 1024 * 1024;
+/// Parts of a copy that are read ahead.
+const PARTS_AHEAD: usize = 4;
+
+/// Connections to the peers of a node, shared by all of its groups.
+#[derive(Clone)]
+pub struct Network {
+    identity: Identity,
+    /// By address: one connection serves all groups. It is made when it is first needed.
+    channels: Arc<Mutex<BTreeMap<String, Channel>>>,
+}
+
+impl Network {
+    /// Nobody has been reached yet.
+    #[must_use]
+    pub fn new(identity: Identity) -> Network {
+        Network { identity, channels: Arc::default() }
+    }
+
+    /// The connections of one group.
+    #[must_use]
+    pub fn of_group(&self, group: Shard) -> GroupNetwork {
+        GroupNetwork { network: self.clone(), group }
+    }
+
+    fn channel(&self, address: &str) -> Result<Channel, tonic::transport::Error> {
+        if let Some(channel) = self.channels.lock().get(address) {
+            return Ok(channel.clone());
+        }
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))?
+            .connect_timeout(CONNECT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+            .keep_alive_while_idle(true);
+        let channel = endpoint.connect_lazy();
+        self.channels.lock().insert(address.to_owned(), channel.clone());
+        Ok(channel)
+    }
+}
+
+/// The connections of one group.
+#[derive(Clone)]
+pub struct GroupNetwork {
+    network: Network,
+    group: Shard,
+}
+
+impl RaftNetworkFactory<Types> for GroupNetwork {
+    type Network = Client;
+
+    async fn new_client(&mut self, target: u64, peer: &Peer) -> Client {
+        let identity = &self.network.identity;
+        let header = wire::Header {
+            cluster: identity.cluster.clone(),
+            from: identity.node,
+            to: target,
+            group: u32::from(self.group),
+        };
+        let client = self.network.channel(&peer.address).map(|channel| {
+            PeersClient::new(channel)
+                .max_decoding_message_size(MESSAGE_MAX)
+                .max_encoding_message_size(MESSAGE_MAX)
+        });
+        Client { header, client: client.map_err(|error| error.to_string()) }
+    }
+}
+
+/// One group's way to one peer.
+pub struct Client {
+    header: wire::Header,
+    /// Or why there can be none.
+    client: Result<PeersClient<Channel>, String>,
+}
+
+fn unreachable(error: impl std::fmt::Display) -> Unreachable<Types> {
+    Unreachable::new(&AnyError::error(error))
+}
+
+fn refused(error: &io::Error) -> RPCError<Types> {
+    RPCError::Network(NetworkError::new(&AnyError::new(error)))
+}
+
+impl Client {
+    fn client(&self) -> Result<PeersClient<Channel>, RPCError<Types>> {
+        self.client.clone().map_err(|error| RPCError::Unreachable(unreachable(error)))
+    }
+
+    /// Waits for an answer, but not for ever.
+    async fn within<T>(
+        option: &RPCOption,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> Result<T, RPCError<Types>> {
+        match tokio::time::timeout(option.hard_ttl(), call).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(RPCError::Unreachable(unreachable(status))),
+            Err(_) => Err(RPCError::Unreachable(unreachable("no answer in time"))),
+        }
+    }
+}
+
+impl RaftNetworkV2<Types> for Client {
+    type SnapshotData = ShardCopy;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+        let ttl = option.hard_ttl();
+        let input = stream::iter([request]);
+        let mut answers = self.stream_append(input, option).await?;
+        match tokio::time::timeout(ttl, answers.next()).await {
+            Ok(Some(answer)) => answer.map(AppendEntriesResponse::from),
+            Ok(None) => Err(RPCError::Unreachable(unreachable("the stream ended"))),
+            Err(_) => Err(RPCError::Unreachable(unreachable("no answer in time"))),
+        }
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        mut input: S,
+        option: RPCOption,
+    ) -> BoxFuture<
+        's,
+        Result<BoxStream<'s, Result<StreamAppendResult<Types>, RPCError<Types>>>, RPCError<Types>>,
+    >
+    where
+        S: Stream<Item = AppendEntriesRequest<Types>> + OptionalSend + Unpin + 'static,
+    {
+        Box::pin(async move {
+            // Taken before a peer is dialled that may be dead: otherwise openraft would try again
+            // without any pause.
+            let Some(first) = input.next().await else {
+                return Ok(stream::empty().boxed());
+            };
+            let mut client = self.client()?;
+            let first = wire::AppendRequest { header: Some(self.header.clone()), ..append(&first) };
+            let rest = input.map(|request| append(&request));
+            let requests = stream::once(async { first }).chain(rest);
+            let answers = Client::within(&option, client.append(requests)).await?;
+            let answers = answers.map(|answer| match answer {
+                Ok(answer) => appended_of(answer).map_err(|error| refused(&error)),
+                Err(status) => Err(RPCError::Unreachable(unreachable(status))),
+            });
+            Ok(answers.boxed())
+        })
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        let mut client = self.client()?;
+        let request = vote_request(self.header.clone(), &request);
+        let answer = Client::within(&option, client.vote(request)).await?;
+        vote_response_of(answer).map_err(|error| refused(&error))
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        let mut client = self.client()?;
+        let request = vote_request(self.header.clone(), &request);
+        let answer = Client::within(&option, client.pre_vote(request)).await?;
+        vote_response_of(answer).map_err(|error| refused(&error))
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
+        let mut client = self.client()?;
+        let request = wire::TransferLeaderRequest {
+            header: Some(self.header.clone()),
+            from_leader: Some(ballot(request.from_leader())),
+            to_node: *request.to_node_id(),
+            last: request.last_log_id().map(point),
+        };
+        let answer = Client::within(&option, client.transfer_leader(request)).await?;
+        match answer.refused.as_str() {
+            "" => Ok(Ok(())),
+            why => Err(RPCError::Network(NetworkError::new(&AnyError::error(why)))),
+        }
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        leader: Vote,
+        snapshot: SnapshotOf<Types, ShardCopy>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        let ShardCopy::View(view) = snapshot.snapshot else {
+            return Err(StreamingError::Unreachable(unreachable("a copy cannot be passed on")));
+        };
+        let mut client = self.client.clone().map_err(unreachable)?;
+        let head = wire::SnapshotHead {
+            header: Some(self.header.clone()),
+            vote: Some(ballot(&leader)),
+            position: encode_position(snapshot.meta.last_log_id, &snapshot.meta.last_membership),
+        };
+        let (sender, parts) = mpsc::channel(PARTS_AHEAD);
+        let reading = tokio::task::spawn_blocking(move || {
+            let part = |part| wire::SnapshotPart { part: Some(part) };
+            if sender.blocking_send(part(Part::Head(head))).is_err() {
+                return Ok(());
+            }
+            let send = |rows| sender.blocking_send(part(Part::Rows(rows))).is_ok();
+            let rows = view.parts(send)?;
+            let _ = sender.blocking_send(part(Part::End(wire::SnapshotEnd { rows })));
+            io::Result::Ok(())
+        });
+        let sending = client.snapshot(ReceiverStream::new(parts));
+        let answer = tokio::select! {
+            answer = sending => answer.map_err(unreachable)?.into_inner(),
+            closed = cancel => return Err(StreamingError::Closed(closed)),
+        };
+        match reading.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(unreachable(error).into()),
+            Err(error) => return Err(unreachable(error).into()),
+        }
+        let vote = vote(answer.vote).map_err(unreachable)?;
+        Ok(SnapshotResponse::new(vote))
+    }
+}

@@ -1,0 +1,20 @@
+//! How groups reach their replicas on other nodes.
+//!
+//! All groups of a node share one connection to each of its peers. Messages are those of
+//! `peer.proto`; what openraft calls them is turned into these and back in `convert`.
+
+mod client;
+mod convert;
+mod server;
+
+pub use client::Network;
+pub use server::{Groups, Service, service};
+
+/// Who this node is, as it tells its peers.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The cluster's id: nodes of another one are turned away.
+    pub cluster: String,
+    /// This node.
+    pub node: u64,
+}

@@ -1,0 +1,172 @@
+//! The side that answers.
+
+use std::io;
+use std::sync::Arc;
+
+use bellwether_core::waist::Shard;
+use bellwether_protocol::peer::v1 as wire;
+use bellwether_protocol::peer::v1::peers_server::{Peers, PeersServer};
+use bellwether_protocol::peer::v1::snapshot_part::Part;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use openraft::Raft;
+use openraft::raft::TransferLeaderRequest;
+use openraft::type_config::alias::SnapshotOf;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::Identity;
+use super::convert::{append_of, appended, ballot, log_id, vote, vote_request_of, vote_response};
+use crate::machine::Machine;
+use crate::snapshot::{Receiving, ShardCopy, meta_of};
+use crate::types::Types;
+
+/// The largest message that is taken.
+const MESSAGE_MAX: usize = 256 * 1024 * 1024;
+
+/// The groups of a node.
+pub trait Groups: Send + Sync + 'static {
+    /// A group by number, if this node takes part in it.
+    fn group(&self, number: Shard) -> Option<Raft<Types, Machine>>;
+}
+
+/// What other nodes may ask of this one.
+pub fn service(
+    identity: Identity,
+    groups: Arc<dyn Groups>,
+    receiving: Receiving,
+) -> PeersServer<Service> {
+    PeersServer::new(Service { identity, groups, receiving })
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(MESSAGE_MAX)
+}
+
+/// Answers other nodes.
+pub struct Service {
+    identity: Identity,
+    groups: Arc<dyn Groups>,
+    receiving: Receiving,
+}
+
+fn malformed(error: io::Error) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+fn stopped(error: impl std::fmt::Display) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+impl Service {
+    /// The group that is meant, if this is the node that is.
+    fn group(&self, header: Option<wire::Header>) -> Result<Raft<Types, Machine>, Status> {
+        let header = header.ok_or_else(|| Status::invalid_argument("who asks?"))?;
+        if header.cluster != self.identity.cluster {
+            return Err(Status::permission_denied("this node belongs to another cluster"));
+        }
+        if header.to != self.identity.node {
+            let text = format!("this is node {}, not {}", self.identity.node, header.to);
+            return Err(Status::failed_precondition(text));
+        }
+        let number = Shard::try_from(header.group).ok();
+        number
+            .and_then(|number| self.groups.group(number))
+            .ok_or_else(|| Status::not_found(format!("there is no group {}", header.group)))
+    }
+}
+
+#[tonic::async_trait]
+impl Peers for Service {
+    type AppendStream = BoxStream<'static, Result<wire::AppendResponse, Status>>;
+
+    async fn append(
+        &self,
+        request: Request<Streaming<wire::AppendRequest>>,
+    ) -> Result<Response<Self::AppendStream>, Status> {
+        let mut requests = request.into_inner();
+        let Some(mut first) = requests.message().await? else {
+            return Ok(Response::new(stream::empty().boxed()));
+        };
+        let group = self.group(first.header.take())?;
+        let first = append_of(first).map_err(malformed)?;
+        // A stream that breaks or makes no sense just ends; the leader starts another.
+        let rest = requests
+            .take_while(|request| std::future::ready(request.is_ok()))
+            .filter_map(|request| async { request.ok() })
+            .map(append_of)
+            .take_while(|request| std::future::ready(request.is_ok()))
+            .filter_map(|request| async { request.ok() });
+        let input = stream::once(async { first }).chain(rest);
+        let answers = group.stream_append(input.boxed()).map(|answer| match answer {
+            Ok(result) => Ok(appended(result)),
+            Err(fatal) => Err(stopped(fatal)),
+        });
+        Ok(Response::new(answers.boxed()))
+    }
+
+    async fn vote(
+        &self,
+        request: Request<wire::VoteRequest>,
+    ) -> Result<Response<wire::VoteResponse>, Status> {
+        let mut request = request.into_inner();
+        let group = self.group(request.header.take())?;
+        let request = vote_request_of(request).map_err(malformed)?;
+        let answer = group.vote(request).await.map_err(stopped)?;
+        Ok(Response::new(vote_response(&answer)))
+    }
+
+    async fn pre_vote(
+        &self,
+        request: Request<wire::VoteRequest>,
+    ) -> Result<Response<wire::VoteResponse>, Status> {
+        let mut request = request.into_inner();
+        let group = self.group(request.header.take())?;
+        let request = vote_request_of(request).map_err(malformed)?;
+        let answer = group.pre_vote(request).await.map_err(stopped)?;
+        Ok(Response::new(vote_response(&answer)))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<wire::TransferLeaderRequest>,
+    ) -> Result<Response<wire::TransferLeaderResponse>, Status> {
+        let mut request = request.into_inner();
+        let group = self.group(request.header.take())?;
+        let from = vote(request.from_leader).map_err(malformed)?;
+        let last = request.last.map(log_id);
+        let request = TransferLeaderRequest::new(from, request.to_node, last);
+        let answer = group.handle_transfer_leader(request).await.map_err(stopped)?;
+        let refused = answer.err().map(|error| error.to_string()).unwrap_or_default();
+        Ok(Response::new(wire::TransferLeaderResponse { refused }))
+    }
+
+    async fn snapshot(
+        &self,
+        request: Request<Streaming<wire::SnapshotPart>>,
+    ) -> Result<Response<wire::SnapshotResponse>, Status> {
+        let mut parts = request.into_inner();
+        let first = parts.message().await?.and_then(|part| part.part);
+        let Some(Part::Head(head)) = first else {
+            return Err(Status::invalid_argument("a copy begins with its head"));
+        };
+        let number = head.header.as_ref().map_or(0, |header| header.group);
+        let group = self.group(head.header)?;
+        let shard = Shard::try_from(number).map_err(|_| Status::not_found("no such group"))?;
+        let from = vote(head.vote).map_err(malformed)?;
+        let mut incoming = self.receiving.begin(shard, head.position).map_err(stopped)?;
+        let path = loop {
+            match parts.message().await?.and_then(|part| part.part) {
+                Some(Part::Rows(rows)) => incoming.add(rows).map_err(malformed)?,
+                Some(Part::End(end)) => break incoming.end(end.rows).map_err(malformed)?,
+                Some(Part::Head(_)) | None => {
+                    return Err(Status::invalid_argument("the copy broke off"));
+                }
+            }
+        };
+        let meta = meta_of(&path).map_err(malformed)?;
+        let snapshot = SnapshotOf::<Types, ShardCopy> { meta, snapshot: ShardCopy::File(path) };
+        let answer = group.install_full_snapshot(from, snapshot).await;
+        // One that was not wanted any more must not be found at the next start.
+        self.receiving.forget(shard).map_err(stopped)?;
+        let answer = answer.map_err(stopped)?;
+        Ok(Response::new(wire::SnapshotResponse { vote: Some(ballot(&answer.vote)) }))
+    }
+}

@@ -1,0 +1,119 @@
+//! A group's part of the log, as openraft wants to see it.
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, Range, RangeBounds};
+
+use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use openraft::{OptionalSend, RaftTypeConfig};
+use tokio::sync::oneshot;
+
+use crate::codec::{decode_entry, decode_vote, encode_payload, encode_vote, log_id, point};
+use crate::log::{self, GroupLog};
+use crate::types::{Entry, LogId, Types, Vote};
+
+/// Bytes of entries that are sent to a follower in one message, unless a single one is larger.
+const SEND_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The log of one group.
+#[derive(Clone)]
+pub struct LogStore(GroupLog);
+
+impl LogStore {
+    /// The log of one group.
+    #[must_use]
+    pub fn new(log: GroupLog) -> LogStore {
+        LogStore(log)
+    }
+
+    fn entries(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        let entries = self.0.read(range, bytes_max)?;
+        entries.into_iter().map(|entry| decode_entry(entry.point, entry.data)).collect()
+    }
+}
+
+fn whole(range: impl RangeBounds<u64>) -> Range<u64> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(start) => start.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(end) => end.saturating_add(1),
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => u64::MAX,
+    };
+    start..end
+}
+
+impl RaftLogReader<Types> for LogStore {
+    async fn try_get_log_entries<RB>(&mut self, range: RB) -> io::Result<Vec<Entry>>
+    where
+        RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
+    {
+        self.entries(whole(range), usize::MAX)
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
+        self.entries(start..end, SEND_BYTES_MAX)
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        self.0.state().vote.map(decode_vote).transpose()
+    }
+}
+
+impl RaftLogStorage<Types> for LogStore {
+    type LogReader = LogStore;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
+        Ok(LogState {
+            last_purged_log_id: self.0.state().purged.map(log_id),
+            last_log_id: self.0.last().map(log_id),
+        })
+    }
+
+    async fn get_log_reader(&mut self) -> LogStore {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        let (sender, durable) = oneshot::channel();
+        let done = Box::new(move |result| {
+            // Nobody waits any more if this fails.
+            let _ = sender.send(result);
+        });
+        self.0.save_vote(encode_vote(vote), done)?;
+        durable.await.map_err(io::Error::other)?
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
+        match committed {
+            Some(committed) => self.0.save_committed(point(&committed)),
+            None => Ok(()),
+        }
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
+        Ok(self.0.state().committed.map(log_id))
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<Types>) -> io::Result<()>
+    where
+        I: IntoIterator<Item = <Types as RaftTypeConfig>::Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let entries = entries
+            .into_iter()
+            .map(|entry| log::Entry { point: point(&entry.log_id), data: encode_payload(&entry) });
+        self.0.append(entries.collect(), Box::new(move |result| callback.io_completed(result)))
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
+        self.0.truncate(last.as_ref().map(point))
+    }
+
+    async fn purge(&mut self, upto: LogId) -> io::Result<()> {
+        self.0.purge(point(&upto))
+    }
+}

@@ -1,0 +1,140 @@
+//! Three nodes in one process: what one of them has acknowledged survives it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
+use bellwether_raft::engine::{RaftEngine, RaftOptions};
+use bellwether_raft::log::LogOptions;
+use bellwether_raft::net::Identity;
+use bellwether_raft::types::Peer;
+use bellwether_store::{DiskOptions, Engine};
+use bytes::Bytes;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+
+const SHARDS: [Shard; 4] = [0, 1, 2, 3];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A node and its address.
+struct Node {
+    engine: Arc<RaftEngine>,
+    address: SocketAddr,
+    dir: TempDir,
+    stop: CancellationToken,
+}
+
+impl Node {
+    async fn start(number: u64) -> Node {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        Node::on(number, listener, dir).await
+    }
+
+    async fn on(number: u64, listener: TcpListener, dir: TempDir) -> Node {
+        let address = listener.local_addr().unwrap();
+        let options = RaftOptions {
+            tables: DiskOptions::new(dir.path().join("tables")),
+            log_dir: dir.path().join("log"),
+            log: LogOptions::default(),
+            identity: Identity { cluster: "c".to_owned(), node: number },
+            shards: SHARDS.to_vec(),
+        };
+        let engine = Arc::new(RaftEngine::open(options).await.unwrap());
+        let stop = CancellationToken::new();
+        let server = tonic::transport::Server::builder().add_service(engine.service());
+        let incoming = TcpListenerStream::new(listener);
+        let stopped = stop.clone().cancelled_owned();
+        tokio::spawn(async move { server.serve_with_incoming_shutdown(incoming, stopped).await });
+        Node { engine, address, dir, stop }
+    }
+
+    fn peer(&self) -> Peer {
+        Peer { address: self.address.to_string(), zone: String::new() }
+    }
+
+    /// Waits for the node's own threads, off the runtime.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RaftEngine) -> T + Send + 'static,
+    ) -> T {
+        let engine = self.engine.clone();
+        tokio::task::spawn_blocking(move || work(&engine)).await.unwrap()
+    }
+
+    async fn acquire(&self, shard: Shard) -> Result<u64, StoreError> {
+        self.blocking(move |engine| engine.acquire(shard)).await
+    }
+
+    async fn put(&self, shard: Shard, term: u64, name: &str) -> Result<(), StoreError> {
+        let op = Op::Put { family: Family::Job, key: key(shard, name), value: Bytes::from("v") };
+        let batch = Batch { shard, term, ops: vec![op] };
+        self.blocking(move |engine| engine.commit(batch)).await
+    }
+
+    fn has(&self, shard: Shard, name: &str) -> bool {
+        self.engine.view().get(Family::Job, &key(shard, name)).unwrap().is_some()
+    }
+
+    async fn end(self) -> (SocketAddr, TempDir) {
+        self.stop.cancel();
+        self.blocking(|engine| engine.close()).await.unwrap();
+        (self.address, self.dir)
+    }
+}
+
+fn key(shard: Shard, name: &str) -> Bytes {
+    [&shard.to_be_bytes()[..], b"k", name.as_bytes()].concat().into()
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    let mut interval = tokio::time::interval(Duration::from_millis(10));
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "waited too long: {what}");
+        interval.tick().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r111_what_was_acknowledged_survives_any_node() {
+    let one = Node::start(1).await;
+    one.engine.lead_alone(one.peer()).await.unwrap();
+    let before = one.acquire(0).await.unwrap();
+    one.put(0, before, "alone").await.unwrap();
+    let (two, three) = (Node::start(2).await, Node::start(3).await);
+    one.engine.add_node(2, two.peer()).await.unwrap();
+    one.engine.add_node(3, three.peer()).await.unwrap();
+    for n in 0..100 {
+        one.put(0, before, &format!("n{n}")).await.unwrap();
+    }
+    for node in [&two, &three] {
+        until("replicas have all", || node.has(0, "alone") && node.has(0, "n99")).await;
+        let refused = node.put(0, before, "elsewhere").await;
+        assert!(refused.is_err(), "only the leader commits");
+    }
+    let (address, dir) = one.end().await;
+    let left = [&two, &three];
+    until("another leads", || left.iter().all(|n| matches!(n.engine.leader(0), Some(2 | 3)))).await;
+    let leads = if two.engine.leader(0) == Some(2) { &two } else { &three };
+    leads.engine.wait_to_lead(0).await.unwrap();
+    let after = leads.acquire(0).await.unwrap();
+    assert!(after > before, "{after} comes after {before}");
+    assert!((0..100).all(|n| leads.has(0, &format!("n{n}"))), "nothing was lost");
+    leads.put(0, after, "after").await.unwrap();
+    let stale = leads.put(0, before, "stale").await;
+    assert!(matches!(stale, Err(StoreError::Fenced { .. })), "{stale:?}");
+    // The first one comes back and learns what it missed.
+    let listener = TcpListener::bind(address).await.unwrap();
+    let one = Node::on(1, listener, dir).await;
+    until("it has caught up", || one.has(0, "after")).await;
+    assert!(!one.has(0, "stale"));
+    for node in [one, two, three] {
+        node.end().await;
+    }
+}
