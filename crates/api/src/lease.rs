@@ -232,7 +232,7 @@ pub struct CompletedRun {
     /// How many bytes it printed in all, pieces and what was left out included; as many as `output`
     /// has if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 1_000_000_000_000_000_i64)]
     pub output_bytes: Option<u64>,
     /// What it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -151,6 +151,18 @@ fn last_pieces(
     }
 }
 
+/// Bytes that an attempt can have printed: more are a mistake.
+const BYTES_MAX: u64 = 1_000_000_000_000_000;
+
+/// Checks how much an attempt says it has printed.
+pub fn check_bytes(bytes: Option<u64>) -> Answer<()> {
+    if bytes.is_none_or(|bytes| bytes <= BYTES_MAX) {
+        return Ok(());
+    }
+    let detail = format!("it is at most {BYTES_MAX}");
+    Err(Problem::new(422, "out_of_range", detail).at("results.output_bytes").into())
+}
+
 fn chunk(text: String) -> OutputChunk {
     OutputChunk { stream: 1, data: text.into(), dropped_before: 0 }
 }

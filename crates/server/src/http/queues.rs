@@ -199,6 +199,7 @@ pub async fn complete(
         let _ = token("results.fencing_token", ended.fencing_token)?;
         short("results.reason", &ended.reason, 64)?;
         short("results.detail", &ended.detail, 1_000)?;
+        present_lease::check_bytes(ended.output_bytes)?;
         let run_id = ended.run_id.clone();
         results.push(CompleteResult { run_id, accepted: false, repeated: false });
         let report = present_lease::report(ended)?;
@@ -255,7 +256,7 @@ fn small(field: &str, text: &str, max: usize) -> Answer<()> {
         return Ok(());
     }
     let detail = format!("it has at most {max} bytes");
-    Err(Problem::new(413, "payload_too_large", detail).at(field).into())
+    Err(Problem::new(422, "too_long", detail).at(field).into())
 }
 
 fn named(worker: &str) -> Answer<()> {
