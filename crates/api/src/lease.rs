@@ -148,7 +148,7 @@ pub struct LeasedAttempt {
 pub struct LeasedOutput {
     /// Which piece it is, from 0. One whose answer was lost is sent again, under the same number and
     /// with the same text, and is stored once.
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 10000)]
     pub sequence: u32,
     /// The text, at most 128 KB.
     #[schema(max_length = 131072)]

@@ -142,7 +142,8 @@ fn last_pieces(
             Err(out_of_range(detail, "unanswered.sequence").into())
         }
         Some(last) if last.text.len() > PIECE_MAX => {
-            Err(too_large("unanswered.text", PIECE_MAX).into())
+            let detail = format!("it has at most {PIECE_MAX} bytes");
+            Err(Problem::new(422, "too_long", detail).at("results.unanswered.text").into())
         }
         Some(last) => {
             let more = (!output.is_empty()).then_some(output);

@@ -27,7 +27,7 @@ use super::runs;
 use crate::access::Caller;
 use crate::node::Node;
 use crate::shard::Failure;
-use crate::work::{NotLetIn, Piece, Polling, check_worker_name};
+use crate::work::{NotLetIn, PIECES_MAX, Piece, Polling, check_worker_name};
 
 /// The longest a request waits for work.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -140,10 +140,17 @@ pub async fn heartbeat(
     for held in request.runs {
         short("runs.run_id", &held.run_id, 64)?;
         let token = token("runs.fencing_token", held.fencing_token)?;
+        if let Some(LeasedOutput { sequence, text }) = &held.output {
+            small("runs.output.text", text, present_lease::PIECE_MAX)?;
+            if *sequence > PIECES_MAX {
+                let detail = format!("it is at most {PIECES_MAX}");
+                let problem = Problem::new(422, "out_of_range", detail);
+                return Err(problem.at("runs.output.sequence").into());
+            }
+        }
         let Ok(run) = held.run_id.parse::<RunId>() else { continue };
         at.push((run, token));
         if let Some(LeasedOutput { sequence, text }) = held.output {
-            small("runs.output.text", &text, present_lease::PIECE_MAX)?;
             pieces.push(Piece { run, token, sequence, text });
         }
     }
