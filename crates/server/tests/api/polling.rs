@@ -211,7 +211,7 @@ async fn r37_output_comes_with_heartbeats_once_and_can_be_followed() {
     let (status, refused) = world.send("POST", beat, early).await;
     assert_eq!((status, &refused["code"]), (422, &json!("output_gap")), "{refused}");
     let large = printing(run, 2, &"x".repeat(128 * 1024 + 1)).to_string();
-    assert_eq!(world.send("POST", beat, large).await.0, 413);
+    assert_eq!(world.send("POST", beat, large).await.0, 422);
     // Nobody prints for others.
     let mut forged = printing(run, 2, "forged\n");
     forged["runs"][0]["fencing_token"] = json!(1);
