@@ -164,7 +164,7 @@ pub fn made_already(id: BatchId, row: &BatchRow, parts: &[PartRow]) -> Vec<u32> 
 ///
 /// # Errors
 /// When its template cannot be read.
-pub fn keep_ms(row: &BatchRow, default_ms: u64) -> Result<u64, StoreError> {
+pub(crate) fn keep_ms(row: &BatchRow, default_ms: u64) -> Result<u64, StoreError> {
     let own = row.template()?.and_then(|template| template.retention).map_or(0, |own| own.age_ms);
     Ok(if own == 0 { default_ms } else { own })
 }

@@ -18,6 +18,7 @@ use bellwether_core::waist::{Batch, Shard, StoreError, Term, View};
 use bellwether_protocol::peer::v1::peers_server::PeersServer;
 use bellwether_store::{Applied, DiskEngine, DiskOptions, Done, Engine, EngineStats, OpenError};
 use openraft::async_runtime::WatchReceiver;
+use openraft::raft::ClientWriteResult;
 use openraft::{ChangeMembers, Config, Raft, SnapshotPolicy};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
@@ -56,7 +57,31 @@ pub struct RaftOptions {
 
 type Group = Raft<Types, Machine>;
 /// Something to be proposed, and who wants to know what became of it.
-type Proposal = (Command, Box<dyn FnOnce(Result<Applied, StoreError>) + Send>);
+type Proposal = (Command, Asker);
+
+/// Whoever wants to know what became of a proposal. They hear of it in any case, also if it is
+/// dropped: a group that stops forgets what it was asked.
+struct Asker(Option<Box<dyn FnOnce(Result<Applied, StoreError>) + Send>>);
+
+impl Asker {
+    fn new(done: impl FnOnce(Result<Applied, StoreError>) + Send + 'static) -> Asker {
+        Asker(Some(Box::new(done)))
+    }
+
+    fn hears(mut self, result: Result<Applied, StoreError>) {
+        if let Some(done) = self.0.take() {
+            done(result);
+        }
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done(Err(StoreError::Closed));
+        }
+    }
+}
 
 /// A group of this node.
 struct Member {
@@ -254,43 +279,27 @@ impl RaftEngine {
         self.members.get(shard)?.raft.metrics().borrow_watched().current_leader
     }
 
-    fn ask(&self, shard: Shard, proposal: Proposal) {
-        let Some(member) = self.members.get(shard) else {
-            return (proposal.1)(Err(StoreError::Closed));
-        };
-        let refused = match &*member.proposals.lock() {
-            Some(proposals) => proposals.send(proposal).err().map(|refused| refused.0),
-            None => Some(proposal),
-        };
-        if let Some((_, done)) = refused {
-            done(Err(StoreError::Closed));
+    /// Proposes something. If the group is not here or has stopped, whoever asks hears that.
+    fn ask(&self, shard: Shard, command: Command, asker: Asker) {
+        if let Some(member) = self.members.get(shard)
+            && let Some(proposals) = &*member.proposals.lock()
+        {
+            // What cannot be sent is dropped, and that is heard.
+            let _ = proposals.send((command, asker));
         }
     }
 }
 
 /// Proposes what is asked for, in order.
 async fn propose(raft: Group, mut queue: mpsc::UnboundedReceiver<Proposal>) {
-    while let Some((command, done)) = queue.recv().await {
-        let done = Arc::new(Mutex::new(Some(done)));
-        let call = {
-            let done = done.clone();
-            move |result| {
-                if let Some(done) = done.lock().take() {
-                    done(result);
-                }
-            }
-        };
-        let answer: Callback<_> = Callback(Box::new({
-            let call = call.clone();
-            move |result: openraft::raft::ClientWriteResult<Types>| {
-                call(result.map(|response| response.data).map_err(|error| {
-                    StoreError::Failed(format!("the group did not commit it: {error}"))
-                }));
-            }
+    while let Some((command, asker)) = queue.recv().await {
+        let answer = Callback(Box::new(move |result: ClientWriteResult<Types>| {
+            asker.hears(result.map(|response| response.data).map_err(|error| {
+                StoreError::Failed(format!("the group did not commit it: {error}"))
+            }));
         }));
-        if raft.client_write_ff(command, Some(answer)).await.is_err() {
-            call(Err(StoreError::Closed));
-        }
+        // If the group has stopped, the answer is dropped, and that is heard.
+        let _ = raft.client_write_ff(command, Some(answer)).await;
     }
     // Once this has been applied, so has everything before it. Without a quorum it never is.
     let _ = tokio::time::timeout(CLOSE_WITHIN, raft.write_blank()).await;
@@ -299,11 +308,11 @@ async fn propose(raft: Group, mut queue: mpsc::UnboundedReceiver<Proposal>) {
 impl Engine for RaftEngine {
     fn acquire(&self, shard: Shard) -> Result<Term, StoreError> {
         let (sender, term) = crossbeam_channel::bounded(1);
-        let done = Box::new(move |result| {
+        let asker = Asker::new(move |result| {
             // The receiver waits below, so this cannot fail.
             let _ = sender.send(result);
         });
-        self.ask(shard, (encode_acquire(shard), done));
+        self.ask(shard, encode_acquire(shard), asker);
         match term.recv().unwrap_or(Err(StoreError::Closed))? {
             Applied::Acquired(term) => Ok(term),
             other => Err(StoreError::Failed(format!("taking a shard over led to {other:?}"))),
@@ -316,13 +325,13 @@ impl Engine for RaftEngine {
 
     fn submit(&self, batch: Batch, done: Done) {
         let (shard, held) = (batch.shard, batch.term);
-        let done = Box::new(move |result: Result<Applied, StoreError>| {
+        let asker = Asker::new(move |result| {
             done(result.and_then(|applied| match applied {
                 Applied::Fenced { newest } => Err(StoreError::Fenced { shard, held, newest }),
                 Applied::Done | Applied::Acquired(_) => Ok(()),
             }));
         });
-        self.ask(shard, (encode_batch(batch), done));
+        self.ask(shard, encode_batch(batch), asker);
     }
 
     fn stats(&self) -> EngineStats {

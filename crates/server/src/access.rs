@@ -59,6 +59,17 @@ impl Caller {
         self.namespace.as_deref().is_none_or(|own| own == namespace)
     }
 
+    /// The namespace that a list is narrowed to: the one that was asked for, else the token's.
+    ///
+    /// # Errors
+    /// A problem if the token is good for another one.
+    pub fn narrowed(&self, asked: Option<String>) -> Result<Option<String>, Problem> {
+        match asked {
+            Some(namespace) => self.need_namespace(&namespace).map(|()| Some(namespace)),
+            None => Ok(self.namespace.clone()),
+        }
+    }
+
     /// A job without a namespace goes to the one that the token is good for.
     #[must_use]
     pub fn at_home(&self, mut spec: JobSpec) -> JobSpec {

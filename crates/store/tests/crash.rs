@@ -38,7 +38,7 @@ fn ops(shard: Shard, n: u64) -> Vec<Op> {
 }
 
 #[test]
-#[ignore = "is run as a child process"]
+#[ignore = "run by r70_kill_9_loses_no_acknowledged_batch_and_leaves_none_in_part"]
 fn child_writes_until_it_is_killed() {
     let dir = std::env::var(DIR).unwrap();
     let engine = Arc::new(DiskEngine::open(small(Path::new(&dir))).unwrap());

@@ -114,7 +114,7 @@ fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
 const FULL_DIR: &str = "STORE_FULL_DIR";
 
 #[test]
-#[ignore = "is run as a child process whose files may not grow"]
+#[ignore = "run by r111_a_failed_write_ends_the_engine_and_loses_nothing"]
 fn child_meets_a_disk_that_refuses() {
     let dir = std::env::var(FULL_DIR).unwrap();
     let engine = DiskEngine::open(small(Path::new(&dir))).unwrap();

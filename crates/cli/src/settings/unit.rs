@@ -4,13 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use bellwether_core::amount::{format_size, parse_size};
+pub use bellwether_api::Size;
 use bellwether_core::time::{format_duration_ms, parse_duration_ms};
 use serde::{Deserialize, Deserializer, de};
-
-/// A number of bytes: `1024`, `64K`, `256M`, `2G`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Size(pub u64);
 
 /// A duration: `30s`, `7d`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,20 +16,6 @@ impl Lasting {
     /// The same for the standard library.
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.0)
-    }
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Size, String> {
-        parse_size(text).map(Size)
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format_size(self.0))
     }
 }
 
@@ -48,28 +30,6 @@ impl FromStr for Lasting {
 impl fmt::Display for Lasting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&format_duration_ms(self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Size;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a size such as \"256M\"")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-                text.parse().map_err(E::custom)
-            }
-
-            fn visit_i64<E: de::Error>(self, count: i64) -> Result<Size, E> {
-                u64::try_from(count).map(Size).map_err(|_| E::custom("a size is not negative"))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
     }
 }
 

@@ -101,8 +101,7 @@ pub fn batches(
         };
         last = Some(id);
         let row: BatchRow = record::decode("batch", value)?;
-        let its = if row.namespace.is_empty() { "default" } else { &row.namespace };
-        let wanted = namespace.is_none_or(|namespace| namespace == its);
+        let wanted = namespace.is_none_or(|namespace| namespace == row.namespace_name());
         if wanted && row.is_accepted() {
             items.extend(batch(view, shards, id)?);
         }

@@ -74,6 +74,12 @@ pub struct BatchRow {
 }
 
 impl BatchRow {
+    /// Its namespace by name.
+    #[must_use]
+    pub fn namespace_name(&self) -> &str {
+        if self.namespace.is_empty() { "default" } else { &self.namespace }
+    }
+
     /// Whether it has been accepted: before that it is nobody's business.
     #[must_use]
     pub fn is_accepted(&self) -> bool {

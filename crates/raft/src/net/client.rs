@@ -26,8 +26,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-use super::Identity;
 use super::convert::{append, appended_of, ballot, point, vote, vote_request, vote_response_of};
+use super::{Identity, MESSAGE_MAX};
 use crate::codec::encode_position;
 use crate::snapshot::ShardCopy;
 use crate::types::{Peer, Types, Vote};
@@ -38,8 +38,6 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// not look alive for longer.
 const KEEPALIVE: Duration = Duration::from_secs(1);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The largest message that is taken.
-const MESSAGE_MAX: usize = 256 * 1024 * 1024;
 /// Parts of a copy that are read ahead.
 const PARTS_AHEAD: usize = 4;
 

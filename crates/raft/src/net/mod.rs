@@ -10,6 +10,9 @@ mod server;
 pub use client::Network;
 pub use server::{Groups, Service, service};
 
+/// The largest message that is sent or taken.
+const MESSAGE_MAX: usize = 256 * 1024 * 1024;
+
 /// Who this node is, as it tells its peers.
 #[derive(Clone, Debug)]
 pub struct Identity {

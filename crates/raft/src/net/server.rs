@@ -14,14 +14,11 @@ use openraft::raft::TransferLeaderRequest;
 use openraft::type_config::alias::SnapshotOf;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::Identity;
 use super::convert::{append_of, appended, ballot, log_id, vote, vote_request_of, vote_response};
+use super::{Identity, MESSAGE_MAX};
 use crate::machine::Machine;
 use crate::snapshot::{Receiving, ShardCopy, meta_of};
 use crate::types::Types;
-
-/// The largest message that is taken.
-const MESSAGE_MAX: usize = 256 * 1024 * 1024;
 
 /// The groups of a node.
 pub trait Groups: Send + Sync + 'static {

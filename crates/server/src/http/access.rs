@@ -146,10 +146,7 @@ pub async fn audit(
         ("namespace", params.namespace.as_deref(), 128),
         ("cursor", params.cursor.as_deref(), 512),
     ])?;
-    if let Some(namespace) = &params.namespace {
-        caller.need_namespace(namespace)?;
-    }
-    let namespace = params.namespace.or_else(|| caller.namespace.clone());
+    let namespace = caller.narrowed(params.namespace)?;
     let before = params.cursor.as_deref().map(audit_cursor).transpose()?;
     blocking(move || {
         let found = merged(&node, before, limit)?;

@@ -39,7 +39,7 @@ fn find(node: &Node, caller: &Caller, name: &str, namespace: Option<&str>) -> An
     };
     read::batch(&*view, &node.shard_numbers(), id)?
         .filter(|batch| batch.row.is_accepted())
-        .filter(|batch| caller.sees(present_batch::namespace(&batch.row)))
+        .filter(|batch| caller.sees(batch.row.namespace_name()))
         .ok_or_else(|| no_batch(name))
 }
 
@@ -77,10 +77,7 @@ pub async fn list(
         ("namespace", params.namespace.as_deref(), 128),
         ("cursor", params.cursor.as_deref(), 64),
     ])?;
-    if let Some(namespace) = &params.namespace {
-        caller.need_namespace(namespace)?;
-    }
-    let namespace = params.namespace.or_else(|| caller.namespace.clone());
+    let namespace = caller.narrowed(params.namespace)?;
     let before: Option<BatchId> =
         params.cursor.map(|text| text.parse().map_err(|_| bad_cursor())).transpose()?;
     blocking(move || {

@@ -119,7 +119,7 @@ fn head(node: &Node, caller: &Caller, mut request: NewBatch) -> Answer<BatchHead
         request.namespace.clone_from(&caller.namespace);
     }
     let mut head = convert::batch_head(request, clock::now())?;
-    let namespace = present_batch::namespace(&head.row).to_owned();
+    let namespace = head.row.namespace_name().to_owned();
     caller.need_namespace(&namespace)?;
     head.row.created_by.clone_from(&caller.name);
     if let Some(name) = &head.on_complete {
@@ -140,7 +140,7 @@ async fn receive(
     head: BatchHead,
     mut items: Items,
 ) -> Answer<(BatchId, bool)> {
-    let namespace = present_batch::namespace(&head.row);
+    let namespace = head.row.namespace_name();
     let home = match head.row.key.as_str() {
         "" => node.any_shard(),
         key => node.shard_of_name(namespace, key),

@@ -49,10 +49,7 @@ pub async fn events(
         ("namespace", params.namespace.as_deref(), 128),
         ("queue", params.queue.as_deref(), 128),
     ])?;
-    if let Some(namespace) = &params.namespace {
-        caller.need_namespace(namespace)?;
-    }
-    let namespace = params.namespace.or_else(|| caller.namespace.clone());
+    let namespace = caller.narrowed(params.namespace)?;
     let queue = params.queue;
     let listening = node.listen();
     let events = stream::unfold(listening, move |mut listening| {

@@ -53,10 +53,7 @@ pub async fn list(
         ("namespace", params.namespace.as_deref(), 128),
         ("cursor", params.cursor.as_deref(), 512),
     ])?;
-    if let Some(namespace) = &params.namespace {
-        caller.need_namespace(namespace)?;
-    }
-    let namespace = params.namespace.or_else(|| caller.namespace.clone());
+    let namespace = caller.narrowed(params.namespace)?;
     let after = match &params.cursor {
         Some(cursor) => Some(cursor.split_once('/').ok_or_else(bad_cursor)?),
         None => None,

@@ -11,12 +11,6 @@ use bellwether_core::waist::StoreError;
 use super::present::mark;
 use crate::{clock, convert};
 
-/// A batch's namespace by name.
-#[must_use]
-pub fn namespace(row: &BatchRow) -> &str {
-    if row.namespace.is_empty() { "default" } else { &row.namespace }
-}
-
 /// A batch.
 ///
 /// # Errors
@@ -36,7 +30,7 @@ pub fn batch(stored: &StoredBatch) -> Result<api::Batch, StoreError> {
     Ok(api::Batch {
         id: stored.id.to_string(),
         key: text(&row.key),
-        namespace: namespace(row).to_owned(),
+        namespace: row.namespace_name().to_owned(),
         description: text(&row.description),
         status: status(row),
         total: progress.total,

@@ -79,13 +79,10 @@ pub async fn list(
         ("group", params.group.as_deref(), 128),
         ("cursor", params.cursor.as_deref(), 256),
     ])?;
-    if let Some(namespace) = &params.namespace {
-        caller.need_namespace(namespace)?;
-    }
     let filter = RunFilter {
         statuses: statuses(params.status.as_deref())?,
         queue: params.queue,
-        namespace: params.namespace.or_else(|| caller.namespace.clone()),
+        namespace: caller.narrowed(params.namespace)?,
         group: params.group,
     };
     let cursor = params.cursor.as_deref().map(read_cursor).transpose()?;

@@ -20,10 +20,6 @@ fn not_receiving() -> Rejection {
     Rejection::conflict("batch_not_receiving", detail)
 }
 
-fn namespace(row: &BatchRow) -> &str {
-    if row.namespace.is_empty() { "default" } else { &row.namespace }
-}
-
 impl Turn<'_> {
     fn find_batch(&self, id: BatchId) -> Result<Option<BatchRow>, StoreError> {
         self.read(Family::Batch, &key::batch(id))
@@ -39,7 +35,7 @@ impl Turn<'_> {
     }
 
     fn name_of(&self, row: &BatchRow) -> Option<Bytes> {
-        let name = || key::batch_name(self.memory.shard, namespace(row), &row.key);
+        let name = || key::batch_name(self.memory.shard, row.namespace_name(), &row.key);
         (!row.key.is_empty()).then(name)
     }
 
@@ -48,7 +44,7 @@ impl Turn<'_> {
             actor: actor.to_owned(),
             action: action.to_owned(),
             subject: id.to_string(),
-            namespace: namespace(row).to_owned(),
+            namespace: row.namespace_name().to_owned(),
             detail: detail.to_owned(),
             jobs: Vec::new(),
         });
