@@ -59,9 +59,12 @@ type Group = Raft<Types, Machine>;
 /// Something to be proposed, and who wants to know what became of it.
 type Proposal = (Command, Asker);
 
+/// What is told of a proposal's end.
+type Told = Box<dyn FnOnce(Result<Applied, StoreError>) + Send>;
+
 /// Whoever wants to know what became of a proposal. They hear of it in any case, also if it is
 /// dropped: a group that stops forgets what it was asked.
-struct Asker(Option<Box<dyn FnOnce(Result<Applied, StoreError>) + Send>>);
+struct Asker(Option<Told>);
 
 impl Asker {
     fn new(done: impl FnOnce(Result<Applied, StoreError>) + Send + 'static) -> Asker {
