@@ -152,6 +152,13 @@ pub enum StoreError {
         /// The term that is valid now.
         newest: Term,
     },
+    /// This node does not lead the shard, or not any more. Stop acting for it; whether the batch
+    /// takes effect, nobody knows yet.
+    #[error("shard {shard} is led by another node")]
+    NotLeader {
+        /// The shard.
+        shard: Shard,
+    },
     /// The disk failed, or a sync did. Nothing after it can be trusted: stop, and say so.
     #[error("the store has failed and accepts nothing more: {0}")]
     Failed(String),

@@ -9,42 +9,28 @@
 //! is called, and one whose term is void changes nothing. Terms are given out by the shard itself:
 //! taking a shard over is an entry of its log like any other, so all replicas agree on them.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bellwether_core::waist::{Batch, Shard, StoreError, Term, View};
 use bellwether_protocol::peer::v1::peers_server::PeersServer;
-use bellwether_store::{Applied, DiskEngine, DiskOptions, Done, Engine, EngineStats, OpenError};
-use openraft::async_runtime::WatchReceiver;
-use openraft::raft::ClientWriteResult;
-use openraft::{ChangeMembers, Config, Raft, SnapshotPolicy};
-use parking_lot::{Mutex, RwLock};
+use bellwether_store::{Applied, DiskEngine, Done, Engine, EngineStats, OpenError};
+use openraft::{Config, SnapshotPolicy};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::codec::{encode_acquire, encode_batch};
 use crate::log::{Directory, Log, LogOptions};
 use crate::machine::Machine;
-use crate::net::{Groups, Identity, Network, Service, service};
+use crate::member::{Asker, Group, Member, Members};
+use crate::net::{Identity, Network, Service, service};
 use crate::snapshot::Receiving;
 use crate::storage::LogStore;
-use crate::types::{Callback, Command, Peer, Types};
-
-/// How long a node that is alone may take to lead a group.
-const LEAD_WITHIN: Duration = Duration::from_secs(30);
-/// How long a group may take to finish what was asked of it when it is closed.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-/// How often to ask whether a quorum has acknowledged a new leader.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+use crate::types::Command;
 
 /// How to open a replicated store.
-#[derive(Clone, Debug)]
 pub struct RaftOptions {
-    /// Where the tables are, and how they are kept.
-    pub tables: DiskOptions,
+    /// What logs are applied to: opened without syncing by itself.
+    pub tables: Arc<DiskEngine>,
     /// Where the log is.
     pub log_dir: PathBuf,
     /// How the log is kept.
@@ -55,73 +41,15 @@ pub struct RaftOptions {
     pub shards: Vec<Shard>,
 }
 
-type Group = Raft<Types, Machine>;
-/// Something to be proposed, and who wants to know what became of it.
-type Proposal = (Command, Asker);
-
-/// What is told of a proposal's end.
-type Told = Box<dyn FnOnce(Result<Applied, StoreError>) + Send>;
-
-/// Whoever wants to know what became of a proposal. They hear of it in any case, also if it is
-/// dropped: a group that stops forgets what it was asked.
-struct Asker(Option<Told>);
-
-impl Asker {
-    fn new(done: impl FnOnce(Result<Applied, StoreError>) + Send + 'static) -> Asker {
-        Asker(Some(Box::new(done)))
-    }
-
-    fn hears(mut self, result: Result<Applied, StoreError>) {
-        if let Some(done) = self.0.take() {
-            done(result);
-        }
-    }
-}
-
-impl Drop for Asker {
-    fn drop(&mut self) {
-        if let Some(done) = self.0.take() {
-            done(Err(StoreError::Closed));
-        }
-    }
-}
-
-/// A group of this node.
-struct Member {
-    raft: Group,
-    /// Gone once the engine is closed.
-    proposals: Mutex<Option<mpsc::UnboundedSender<Proposal>>>,
-    proposing: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// The groups of this node, by shard.
-#[derive(Default)]
-struct Members(RwLock<BTreeMap<Shard, Arc<Member>>>);
-
-impl Members {
-    fn get(&self, shard: Shard) -> Option<Arc<Member>> {
-        self.0.read().get(&shard).cloned()
-    }
-
-    fn all(&self) -> Vec<(Shard, Arc<Member>)> {
-        self.0.read().iter().map(|(shard, member)| (*shard, member.clone())).collect()
-    }
-}
-
-impl Groups for Members {
-    fn group(&self, number: Shard) -> Option<Group> {
-        self.get(number).map(|member| member.raft.clone())
-    }
-}
-
 /// A store whose shards are groups of Raft.
 pub struct RaftEngine {
-    identity: Identity,
+    pub(crate) identity: Identity,
+    config: Arc<Config>,
     tables: Arc<DiskEngine>,
     log: Log,
     receiving: Receiving,
     network: Network,
-    members: Arc<Members>,
+    pub(crate) members: Arc<Members>,
     runtime: Handle,
 }
 
@@ -139,7 +67,7 @@ pub enum RaftOpenError {
     Group(String),
 }
 
-fn group_error(error: impl std::fmt::Display) -> RaftOpenError {
+pub(crate) fn group_error(error: impl std::fmt::Display) -> RaftOpenError {
     RaftOpenError::Group(error.to_string())
 }
 
@@ -164,12 +92,11 @@ impl RaftEngine {
     /// # Errors
     /// When something cannot be opened.
     pub async fn open(options: RaftOptions) -> Result<RaftEngine, RaftOpenError> {
-        let mut tables = options.tables.clone();
-        tables.sync = false;
-        let tables = Arc::new(DiskEngine::open(tables)?);
+        let tables = options.tables;
         let log = Log::open(Directory::open(&options.log_dir)?, options.log.clone())?;
         let receiving = Receiving::open(options.log_dir.join("copies"))?;
         let engine = RaftEngine {
+            config: Arc::new(config().validate().map_err(group_error)?),
             network: Network::new(options.identity.clone()),
             identity: options.identity,
             tables,
@@ -178,28 +105,26 @@ impl RaftEngine {
             members: Arc::default(),
             runtime: Handle::current(),
         };
-        let config = Arc::new(config().validate().map_err(group_error)?);
-        let starting = options.shards.iter().map(|shard| engine.start(*shard, &config));
+        let starting = options.shards.iter().map(|shard| engine.start(*shard));
         for started in futures::future::join_all(starting).await {
-            let (shard, member) = started?;
-            engine.members.0.write().insert(shard, Arc::new(member));
+            started?;
         }
         Ok(engine)
     }
 
-    async fn start(
-        &self,
-        shard: Shard,
-        config: &Arc<Config>,
-    ) -> Result<(Shard, Member), RaftOpenError> {
+    /// Takes part in a group from now on. One that nobody has begun waits to be taken in by others.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn start(&self, shard: Shard) -> Result<(), RaftOpenError> {
         let storage = LogStore::new(self.log.group(shard)?);
         let machine = Machine::new(self.tables.clone(), shard, &self.receiving)?;
         let network = self.network.of_group(shard);
-        let raft = Group::new(self.identity.node, config.clone(), network, storage, machine);
+        let config = self.config.clone();
+        let raft = Group::new(self.identity.node, config, network, storage, machine);
         let raft = raft.await.map_err(group_error)?;
-        let (proposals, queue) = mpsc::unbounded_channel();
-        let proposing = Mutex::new(Some(tokio::spawn(propose(raft.clone(), queue))));
-        Ok((shard, Member { raft, proposals: Mutex::new(Some(proposals)), proposing }))
+        self.members.add(shard, Member::new(shard, raft));
+        Ok(())
     }
 
     /// What other nodes may ask of this one.
@@ -208,104 +133,13 @@ impl RaftEngine {
         service(self.identity.clone(), self.members.clone(), self.receiving.clone())
     }
 
-    /// Leads all groups: as the first node of a new cluster, or as the only one of an old one.
-    ///
-    /// # Errors
-    /// When it does not lead them in time.
-    pub async fn lead_alone(&self, peer: Peer) -> Result<(), RaftOpenError> {
-        let leading = self.members.all().into_iter().map(|(_, member)| {
-            let peer = peer.clone();
-            async move {
-                let raft = &member.raft;
-                if raft.is_initialized().await.map_err(group_error)? {
-                    raft.trigger().elect(false).await.map_err(group_error)?;
-                } else {
-                    let alone = BTreeMap::from([(self.identity.node, peer)]);
-                    raft.initialize(alone).await.map_err(group_error)?;
-                }
-                self.leads(raft).await
-            }
-        });
-        futures::future::try_join_all(leading).await.map(drop)
-    }
-
-    /// Waits until this node leads a group and has applied all that was in its log before.
-    async fn leads(&self, raft: &Group) -> Result<(), RaftOpenError> {
-        let node = self.identity.node;
-        let waiting = raft.wait(Some(LEAD_WITHIN));
-        let leads = waiting.metrics(|metrics| metrics.current_leader == Some(node), "leads");
-        leads.await.map_err(group_error)?;
-        // A new leader takes nothing until a quorum has acknowledged it. Once this is applied, so is
-        // everything that was in the log before.
-        let mut again = tokio::time::interval(LOOK_EVERY);
-        loop {
-            again.tick().await;
-            match raft.write_blank().await {
-                Ok(_) => return Ok(()),
-                Err(_) if raft.metrics().borrow_watched().current_leader == Some(node) => {}
-                Err(error) => return Err(group_error(error)),
-            }
-        }
-    }
-
-    /// Waits until this node leads a shard and has applied all that was in its log before.
-    ///
-    /// # Errors
-    /// When it does not lead it in time, or not any more.
-    pub async fn wait_to_lead(&self, shard: Shard) -> Result<(), RaftOpenError> {
-        match self.members.get(shard) {
-            Some(member) => self.leads(&member.raft).await,
-            None => Err(group_error("this node has no replica of it")),
-        }
-    }
-
-    /// Takes another node into all groups that this one leads: first it learns, then it votes.
-    ///
-    /// # Errors
-    /// When a group does not take it.
-    pub async fn add_node(&self, node: u64, peer: Peer) -> Result<(), RaftOpenError> {
-        for (_, member) in self.members.all() {
-            let raft = &member.raft;
-            if !raft.is_leader() {
-                continue;
-            }
-            raft.add_learner(node, peer.clone(), true).await.map_err(group_error)?;
-            let voters = ChangeMembers::AddVoterIds(std::collections::BTreeSet::from([node]));
-            raft.change_membership(voters, false).await.map_err(group_error)?;
-        }
-        Ok(())
-    }
-
-    /// Who leads a shard, as far as this node knows.
-    #[must_use]
-    pub fn leader(&self, shard: Shard) -> Option<u64> {
-        self.members.get(shard)?.raft.metrics().borrow_watched().current_leader
-    }
-
     /// Proposes something. If the group is not here or has stopped, whoever asks hears that.
     fn ask(&self, shard: Shard, command: Command, asker: Asker) {
-        if let Some(member) = self.members.get(shard)
-            && let Some(proposals) = &*member.proposals.lock()
-        {
-            // What cannot be sent is dropped, and that is heard.
-            let _ = proposals.send((command, asker));
+        match self.members.get(shard) {
+            Some(member) => member.ask(command, asker),
+            None => asker.hears(Err(StoreError::NotLeader { shard })),
         }
     }
-}
-
-/// Proposes what is asked for, in order.
-async fn propose(raft: Group, mut queue: mpsc::UnboundedReceiver<Proposal>) {
-    while let Some((command, asker)) = queue.recv().await {
-        let answer = Callback(Box::new(move |result: ClientWriteResult<Types>| {
-            asker.hears(result.map(|response| response.data).map_err(|error| {
-                StoreError::Failed(format!("the group did not commit it: {error}"))
-            }));
-        }));
-        // If the group has stopped, the answer is dropped, and that is heard.
-        let _ = raft.client_write_ff(command, Some(answer)).await;
-    }
-    // Once this has been applied, so has everything before it. Without a quorum it never is.
-    let _ = tokio::time::timeout(CLOSE_WITHIN, raft.write_blank()).await;
 }
 
 impl Engine for RaftEngine {
@@ -342,18 +176,11 @@ impl Engine for RaftEngine {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        let members = std::mem::take(&mut *self.members.0.write());
         let (sender, stopped) = crossbeam_channel::unbounded();
-        for member in members.into_values() {
-            drop(member.proposals.lock().take());
-            let proposing = member.proposing.lock().take();
+        for member in self.members.take() {
             let sender = sender.clone();
             self.runtime.spawn(async move {
-                if let Some(proposing) = proposing {
-                    let _ = proposing.await;
-                }
-                // It may have ended by itself.
-                let _ = member.raft.shutdown().await;
+                member.close().await;
                 drop(sender);
             });
         }

@@ -6,7 +6,11 @@ pub mod codec;
 pub mod engine;
 pub mod log;
 pub mod machine;
+mod member;
 pub mod net;
 pub mod snapshot;
+mod standing;
 pub mod storage;
 pub mod types;
+
+pub use standing::{Progress, Standing};

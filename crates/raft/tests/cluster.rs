@@ -11,7 +11,7 @@ use bellwether_raft::engine::{RaftEngine, RaftOptions};
 use bellwether_raft::log::LogOptions;
 use bellwether_raft::net::Identity;
 use bellwether_raft::types::Peer;
-use bellwether_store::{DiskOptions, Engine};
+use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bytes::Bytes;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -38,8 +38,9 @@ impl Node {
 
     async fn on(number: u64, listener: TcpListener, dir: TempDir) -> Node {
         let address = listener.local_addr().unwrap();
+        let tables = DiskOptions { sync: false, ..DiskOptions::new(dir.path().join("tables")) };
         let options = RaftOptions {
-            tables: DiskOptions::new(dir.path().join("tables")),
+            tables: Arc::new(DiskEngine::open(tables).unwrap()),
             log_dir: dir.path().join("log"),
             log: LogOptions::default(),
             identity: Identity { cluster: "c".to_owned(), node: number },
@@ -52,6 +53,16 @@ impl Node {
         let stopped = stop.clone().cancelled_owned();
         tokio::spawn(async move { server.serve_with_incoming_shutdown(incoming, stopped).await });
         Node { engine, address, dir, stop }
+    }
+
+    /// Takes another node into all groups: first it learns, then it votes.
+    async fn take_in(&self, number: u64, node: &Node) {
+        for shard in SHARDS {
+            self.engine.add_learner(shard, number, node.peer()).await.unwrap();
+            let mut voters = self.engine.standing(shard).unwrap().voters;
+            voters.insert(number);
+            self.engine.set_voters(shard, voters).await.unwrap();
+        }
     }
 
     fn peer(&self) -> Peer {
@@ -108,8 +119,8 @@ async fn r111_what_was_acknowledged_survives_any_node() {
     let before = one.acquire(0).await.unwrap();
     one.put(0, before, "alone").await.unwrap();
     let (two, three) = (Node::start(2).await, Node::start(3).await);
-    one.engine.add_node(2, two.peer()).await.unwrap();
-    one.engine.add_node(3, three.peer()).await.unwrap();
+    one.take_in(2, &two).await;
+    one.take_in(3, &three).await;
     for n in 0..100 {
         one.put(0, before, &format!("n{n}")).await.unwrap();
     }

@@ -23,8 +23,9 @@ fn r67_a_node_alone_passes_the_conformance_suite() {
         let dir = tempfile::tempdir().unwrap();
         let handle = handle.clone();
         Box::new(move || {
+            let tables = DiskOptions { sync: false, ..DiskOptions::new(dir.path().join("tables")) };
             let options = RaftOptions {
-                tables: DiskOptions::new(dir.path().join("tables")),
+                tables: Arc::new(DiskEngine::open(tables).unwrap()),
                 log_dir: dir.path().join("log"),
                 log: LogOptions::default(),
                 identity: Identity { cluster: "c".to_owned(), node: 1 },

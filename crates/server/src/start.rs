@@ -13,7 +13,11 @@ use bellwether_core::read;
 use bellwether_core::record::{self, StoreRow, TokenRow};
 use bellwether_core::run;
 use bellwether_core::turn::Memory;
-use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
+use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError, Term};
+use bellwether_raft::engine::{RaftEngine, RaftOptions};
+use bellwether_raft::log::LogOptions;
+use bellwether_raft::net::Identity;
+use bellwether_raft::types::Peer;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bellwether_worker::{Executor, ExecutorOptions, Orphan, kill_orphans};
 use tokio::net::TcpListener;
@@ -23,6 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{self, Tokens};
 use crate::batches::Batches;
+use crate::cluster::NodeIdentity;
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits};
@@ -65,11 +70,8 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         format!("cannot listen on {}; is another server running there?", config.listen)
     })?;
     let address = listener.local_addr()?;
-    let opened = {
-        let config = config.clone();
-        tokio::task::spawn_blocking(move || open(&config)).await??
-    };
-    let Opened { engine, store, memories } = opened;
+    let Opened { engine, store, memories } = open(&config).await?;
+    let engine: Arc<dyn Engine> = engine;
     end_orphans(&engine, &store).await?;
     let recovering = engine.clone();
     let (memories, still_held) =
@@ -179,51 +181,96 @@ fn check_leases(config: &Config) -> anyhow::Result<()> {
 }
 
 struct Opened {
-    engine: Arc<dyn Engine>,
+    engine: Arc<RaftEngine>,
     store: StoreRow,
     memories: Vec<Memory>,
 }
 
-fn open(config: &Config) -> anyhow::Result<Opened> {
+/// The tables, and which node they are of.
+fn open_tables(config: &Config) -> anyhow::Result<(Arc<DiskEngine>, NodeIdentity)> {
     let mut options = DiskOptions::new(&config.data_dir);
     options.cache_bytes = config.cache_bytes;
-    let engine: Arc<dyn Engine> = Arc::new(DiskEngine::open(options)?);
-    let mut first = shard::take_over(&*engine, 0, &config.rules)?;
-    let store = store_row(&*engine, &first, config)?;
-    let mut memories = Vec::with_capacity(store.shards as usize);
-    for number in 1..store.shards {
-        memories.push(shard::take_over(&*engine, number as Shard, &config.rules)?);
+    options.sync = false;
+    let tables = Arc::new(DiskEngine::open(options)?);
+    if let Some(identity) = NodeIdentity::read(&config.data_dir).with_context(|| {
+        format!("the file NODE in {} cannot be read", config.data_dir.display())
+    })? {
+        return Ok((tables, identity));
     }
-    first.notices = false;
-    memories.insert(0, first);
+    let store = tables.view().get(Family::Meta, &key::store_row())?;
+    let store = store.map(|bytes| record::decode::<StoreRow>("store", bytes)).transpose()?;
+    let identity = match store {
+        // A store from before nodes had a log becomes the first node of a cluster.
+        Some(row) => NodeIdentity {
+            cluster: row.id,
+            node: 1,
+            shards: u16::try_from(row.shards).context("the store has too many shards")?,
+        },
+        None => NodeIdentity {
+            cluster: format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>()),
+            node: 1,
+            shards: config.shards.unwrap_or(SHARDS),
+        },
+    };
+    identity.write(&config.data_dir)?;
+    Ok((tables, identity))
+}
+
+async fn open(config: &Config) -> anyhow::Result<Opened> {
+    let opening = config.clone();
+    let (tables, identity) =
+        tokio::task::spawn_blocking(move || open_tables(&opening)).await??;
+    if let Some(wanted) = config.shards
+        && wanted != identity.shards
+    {
+        bail!(InvalidConfig(format!(
+            "{} has {} shards, and that cannot be changed; start without --shards, or with \
+             --shards {}",
+            config.data_dir.display(),
+            identity.shards,
+            identity.shards
+        )));
+    }
+    let engine = RaftEngine::open(RaftOptions {
+        tables,
+        log_dir: config.data_dir.join("log"),
+        log: LogOptions::default(),
+        identity: Identity { cluster: identity.cluster.clone(), node: identity.node },
+        shards: (0..identity.shards).collect(),
+    })
+    .await?;
+    let engine = Arc::new(engine);
+    engine.lead_alone(Peer::default()).await?;
+    let (rules, taking) = (config.rules.clone(), engine.clone());
+    let shards = identity.shards;
+    let (memories, store) = tokio::task::spawn_blocking(move || -> anyhow::Result<_> {
+        let mut memories = Vec::with_capacity(usize::from(shards));
+        for number in 0..shards {
+            memories.push(shard::take_over(&*taking, number, &rules)?);
+        }
+        let store = store_row(&*taking, memories[0].term, &identity)?;
+        Ok((memories, store))
+    })
+    .await??;
     Ok(Opened { engine, store, memories })
 }
 
 /// What the store says about itself; said now if it is new.
-fn store_row(engine: &dyn Engine, first: &Memory, config: &Config) -> anyhow::Result<StoreRow> {
+fn store_row(
+    engine: &dyn Engine,
+    term: Term,
+    identity: &NodeIdentity,
+) -> anyhow::Result<StoreRow> {
     if let Some(bytes) = engine.view().get(Family::Meta, &key::store_row())? {
-        let row: StoreRow = record::decode("store", bytes)?;
-        if let Some(wanted) = config.shards
-            && u32::from(wanted) != row.shards
-        {
-            bail!(InvalidConfig(format!(
-                "{} has {} shards, and that cannot be changed; start without --shards, or with \
-                 --shards {}",
-                config.data_dir.display(),
-                row.shards,
-                row.shards
-            )));
-        }
-        return Ok(row);
+        return Ok(record::decode("store", bytes)?);
     }
-    let shards = config.shards.unwrap_or(SHARDS);
     let row = StoreRow {
-        id: format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>()),
-        shards: u32::from(shards),
+        id: identity.cluster.clone(),
+        shards: u32::from(identity.shards),
         created_ms: clock::now().0,
     };
     let put = Op::Put { family: Family::Meta, key: key::store_row(), value: record::encode(&row) };
-    engine.commit(Batch { shard: 0, term: first.term, ops: vec![put] })?;
+    engine.commit(Batch { shard: 0, term, ops: vec![put] })?;
     Ok(row)
 }
 

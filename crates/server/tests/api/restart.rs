@@ -79,7 +79,8 @@ async fn r118_what_was_missed_while_down_is_made_up_for_by_policy() {
 /// Gives a job a zone that no database has, as a version whose database lacks one would find it.
 fn lose_zone(dir: &TempDir, id: &str) {
     let id: JobId = id.parse().unwrap();
-    let engine = DiskEngine::open(DiskOptions::new(config(dir).data_dir)).unwrap();
+    let options = DiskOptions { sync: false, ..DiskOptions::new(config(dir).data_dir) };
+    let engine = DiskEngine::open(options).unwrap();
     let term = engine.acquire(id.shard()).unwrap();
     let key = key::job(id);
     let bytes = engine.view().get(Family::Job, &key).unwrap().unwrap();

@@ -35,7 +35,7 @@ pub(super) struct Database {
 impl Database {
     /// Opens the database, creating it if it is not there.
     pub(super) fn open(options: &DiskOptions) -> Result<Arc<Self>, OpenError> {
-        let directory = Directory::prepare(&options.dir)?;
+        let directory = Directory::prepare(&options.dir, options.sync)?;
         directory.check_journals(options.sync)?;
         let path = directory.database();
         let fjall = fjall::Database::builder(&path)

@@ -2,9 +2,14 @@
 //!
 //! ```text
 //! DIR/LOCK     locked while a server uses the directory
-//! DIR/FORMAT   "bellwether store 1": written once the database has been created in full
+//! DIR/FORMAT   "bellwether store 2": written once the database has been created in full
 //! DIR/db/      the database
 //! ```
+//! Format 1 is a database whose journal is the truth. In format 2 the truth is a log beside it, and
+//! the database what that has been applied to; a program that knows format 1 alone must not open it,
+//! for it would miss what is in the log alone. A database of format 1 becomes one of format 2 by
+//! having nothing in its log.
+//!
 //! While the database is being created, `FORMAT.new` stands in for `FORMAT`. A directory with
 //! `FORMAT.new` alone is one whose creation was cut short: nothing was ever stored in it, so it
 //! is created anew. A database without either is not ours to touch.
@@ -16,7 +21,10 @@ use std::path::{Path, PathBuf};
 
 use super::journal::{self, Finding};
 
-const FORMAT_VERSION: &str = "1";
+/// The journal is the truth.
+const FORMAT_JOURNAL: &str = "1";
+/// A log beside the database is.
+const FORMAT_LOG: &str = "2";
 const FORMAT_PREFIX: &str = "bellwether store ";
 
 /// Why a data directory could not be opened.
@@ -27,7 +35,7 @@ pub enum OpenError {
     InUse(PathBuf),
     /// It was written by a version this program does not know.
     #[error(
-        "the data directory {} has format {found:?}, this program knows {FORMAT_PREFIX:?}{FORMAT_VERSION}; \
+        "the data directory {} has format {found:?}, which this program does not know; \
          use the version of bellwether that wrote it",
         .dir.display()
     )]
@@ -65,17 +73,21 @@ pub enum OpenError {
 /// A data directory that this process has to itself.
 pub(super) struct Directory {
     root: PathBuf,
+    /// The format it is to have.
+    format: &'static str,
     /// Holds the lock until it is closed, that is, until this is dropped or the process ends.
     _lock: File,
 }
 
 impl Directory {
     /// Creates the directory if need be, locks it and checks its format.
-    pub(super) fn prepare(root: &Path) -> Result<Self, OpenError> {
+    /// A log beside it is the truth if it is not `synced` by itself.
+    pub(super) fn prepare(root: &Path, synced: bool) -> Result<Self, OpenError> {
         let io_error = |source| OpenError::Io { dir: root.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(io_error)?;
         let lock = lock(root)?;
-        let directory = Self { root: root.to_owned(), _lock: lock };
+        let format = if synced { FORMAT_JOURNAL } else { FORMAT_LOG };
+        let directory = Self { root: root.to_owned(), format, _lock: lock };
         directory.check_format()?;
         Ok(directory)
     }
@@ -105,13 +117,17 @@ impl Directory {
         if self.format().exists() {
             return Ok(());
         }
-        fs::rename(self.format_new(), self.format()).map_err(|e| self.io_error(e))?;
-        self.sync()
+        self.rename_format()
     }
 
     fn check_format(&self) -> Result<(), OpenError> {
         match fs::read_to_string(self.format()) {
-            Ok(found) if found.trim_end() == format!("{FORMAT_PREFIX}{FORMAT_VERSION}") => Ok(()),
+            Ok(found) if found.trim_end() == self.format_text() => Ok(()),
+            Ok(found) if self.can_become_ours(found.trim_end()) => {
+                tracing::info!(dir = %self.root.display(), "the store gets a log of its own");
+                self.write_format_new()?;
+                self.rename_format()
+            }
             Ok(found) => Err(OpenError::Format {
                 dir: self.root.clone(),
                 found: found.trim_end().chars().take(100).collect(),
@@ -131,12 +147,30 @@ impl Directory {
             tracing::warn!(dir = %self.root.display(), "creating the store was interrupted; starting over");
             fs::remove_dir_all(&database).map_err(|e| self.io_error(e))?;
         }
+        self.write_format_new()
+    }
+
+    fn format_text(&self) -> String {
+        format!("{FORMAT_PREFIX}{}", self.format)
+    }
+
+    /// Whether a store of another format can be turned into one of ours by saying so.
+    fn can_become_ours(&self, found: &str) -> bool {
+        self.format == FORMAT_LOG && found == format!("{FORMAT_PREFIX}{FORMAT_JOURNAL}")
+    }
+
+    fn write_format_new(&self) -> Result<(), OpenError> {
         let write = || -> io::Result<()> {
             let mut file = File::create(self.format_new())?;
-            writeln!(file, "{FORMAT_PREFIX}{FORMAT_VERSION}")?;
+            writeln!(file, "{}", self.format_text())?;
             file.sync_all()
         };
         write().map_err(|e| self.io_error(e))?;
+        self.sync()
+    }
+
+    fn rename_format(&self) -> Result<(), OpenError> {
+        fs::rename(self.format_new(), self.format()).map_err(|e| self.io_error(e))?;
         self.sync()
     }
 

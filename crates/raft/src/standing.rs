@@ -1,0 +1,278 @@
+//! How the groups of a node stand: who leads, who takes part, how far everybody is; and what can be
+//! done about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bellwether_core::waist::Shard;
+use openraft::async_runtime::{Instant, WatchReceiver};
+use openraft::raft::linearizable_read::LinearizerOption;
+use openraft::type_config::alias::WatchReceiverOf;
+use openraft::{ChangeMembers, metrics::RaftServerMetrics};
+
+use crate::engine::{RaftEngine, RaftOpenError, group_error};
+use crate::member::Group;
+use crate::types::{Peer, Types};
+
+/// How long a node that is alone may take to lead a group.
+const LEAD_WITHIN: Duration = Duration::from_secs(30);
+/// How often to ask whether a quorum has acknowledged a new leader.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How a group stands, as its replica on this node knows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// The node that leads it.
+    pub leader: Option<u64>,
+    /// The number of its leader.
+    pub term: u64,
+    /// The nodes that vote.
+    pub voters: BTreeSet<u64>,
+    /// The nodes that learn.
+    pub learners: BTreeSet<u64>,
+    /// Where they are all reached.
+    pub peers: BTreeMap<u64, Peer>,
+    /// Whether the newest change of who takes part is yet to be agreed upon.
+    pub changing: bool,
+    /// The last entry of this node's log.
+    pub last: u64,
+    /// The last entry that this node has applied.
+    pub applied: u64,
+    /// What this node knows of the others, if it leads.
+    pub replicas: BTreeMap<u64, Progress>,
+}
+
+/// How far a replica is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// The last entry that it is known to have.
+    pub matched: u64,
+    /// How long ago it was heard; never if `None`.
+    pub silent: Option<Duration>,
+}
+
+/// Wakes whoever waits for a group to be led by another, or to have other members.
+pub struct Watch(WatchReceiverOf<Types, RaftServerMetrics<Types>>);
+
+impl Watch {
+    /// The node that leads.
+    #[must_use]
+    pub fn leader(&self) -> Option<u64> {
+        self.0.borrow_watched().current_leader
+    }
+
+    /// Waits until something has changed. False once the group has stopped.
+    pub async fn changed(&mut self) -> bool {
+        self.0.changed().await.is_ok()
+    }
+}
+
+fn no_replica() -> RaftOpenError {
+    group_error("this node has no replica of the shard")
+}
+
+impl RaftEngine {
+    fn raft(&self, shard: Shard) -> Result<Group, RaftOpenError> {
+        self.members.get(shard).map(|member| member.raft.clone()).ok_or_else(no_replica)
+    }
+
+    /// This node's number.
+    #[must_use]
+    pub fn node(&self) -> u64 {
+        self.identity.node
+    }
+
+    /// The shards that this node has a replica of.
+    #[must_use]
+    pub fn replicas(&self) -> Vec<Shard> {
+        self.members.all().into_iter().map(|(shard, _)| shard).collect()
+    }
+
+    /// Whether this node has a replica of a shard.
+    #[must_use]
+    pub fn has(&self, shard: Shard) -> bool {
+        self.members.get(shard).is_some()
+    }
+
+    /// Who leads a shard, as far as this node knows.
+    #[must_use]
+    pub fn leader(&self, shard: Shard) -> Option<u64> {
+        self.members.get(shard)?.raft.server_metrics().borrow_watched().current_leader
+    }
+
+    /// How a shard's group stands; `None` if this node has no part in it.
+    #[must_use]
+    pub fn standing(&self, shard: Shard) -> Option<Standing> {
+        let raft = self.members.get(shard)?.raft.clone();
+        let metrics = raft.metrics().borrow_watched().clone();
+        let membership = metrics.membership_config.membership();
+        let silence = metrics.heartbeat.unwrap_or_default();
+        let replicas = metrics.replication.unwrap_or_default().into_iter().map(|(node, matched)| {
+            let heard = silence.get(&node).and_then(|at| at.as_ref());
+            let matched = matched.map_or(0, |at| at.index);
+            (node, Progress { matched, silent: heard.map(|at| at.elapsed()) })
+        });
+        Some(Standing {
+            leader: metrics.current_leader,
+            term: metrics.current_term,
+            voters: membership.voter_ids().collect(),
+            learners: membership.learner_ids().collect(),
+            peers: membership.nodes().map(|(node, peer)| (*node, peer.clone())).collect(),
+            changing: metrics.membership_config != metrics.committed_membership_config,
+            last: metrics.last_log_index.unwrap_or(0),
+            applied: metrics.last_applied.map_or(0, |at| at.index),
+            replicas: replicas.collect(),
+        })
+    }
+
+    /// Watches who leads a shard.
+    #[must_use]
+    pub fn watch(&self, shard: Shard) -> Option<Watch> {
+        Some(Watch(self.members.get(shard)?.raft.server_metrics()))
+    }
+
+    /// Leads all groups: as the first node of a new cluster, or as the only one of an old one.
+    ///
+    /// # Errors
+    /// When it does not lead them in time.
+    pub async fn lead_alone(&self, peer: Peer) -> Result<(), RaftOpenError> {
+        let leading = self.replicas().into_iter().map(|shard| {
+            let peer = peer.clone();
+            async move {
+                self.begin(shard, peer).await?;
+                self.wait_to_lead(shard).await
+            }
+        });
+        futures::future::try_join_all(leading).await.map(drop)
+    }
+
+    /// Begins a group with this node as its only member, unless it has been begun. If this node is
+    /// the only one that votes, it does so at once.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub async fn begin(&self, shard: Shard, peer: Peer) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let node = self.identity.node;
+        if !raft.is_initialized().await.map_err(group_error)? {
+            raft.initialize(BTreeMap::from([(node, peer)])).await.map_err(group_error)?;
+        } else if raft.voter_ids().eq([node]) {
+            raft.trigger().elect(false).await.map_err(group_error)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until this node leads a shard and has applied all that was in its log before.
+    ///
+    /// # Errors
+    /// When it does not lead it in time, or not any more.
+    pub async fn wait_to_lead(&self, shard: Shard) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let node = self.identity.node;
+        let waiting = raft.wait(Some(LEAD_WITHIN));
+        let leads = waiting.metrics(|metrics| metrics.current_leader == Some(node), "leads");
+        leads.await.map_err(group_error)?;
+        // A new leader takes nothing until a quorum has acknowledged it. Once this is applied, so is
+        // everything that was in the log before.
+        let mut again = tokio::time::interval(LOOK_EVERY);
+        loop {
+            again.tick().await;
+            match raft.write_blank().await {
+                Ok(_) => return Ok(()),
+                Err(_) if raft.server_metrics().borrow_watched().current_leader == Some(node) => {}
+                Err(error) => return Err(group_error(error)),
+            }
+        }
+    }
+
+    /// The entry up to which everything is committed that anybody was told of before this was
+    /// asked. Only the leader knows.
+    ///
+    /// # Errors
+    /// When this node does not lead the shard, or cannot make sure that it does.
+    pub async fn read_point(&self, shard: Shard) -> Result<u64, RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let sure = LinearizerOption::new(None, true);
+        let linearizer = raft.get_read_linearizer(sure).await.map_err(group_error)?;
+        Ok(linearizer.read_log_id().log_id().index)
+    }
+
+    /// Waits until this node has applied a shard's log up to an entry.
+    ///
+    /// # Errors
+    /// When it has not in time.
+    pub async fn applied_to(
+        &self,
+        shard: Shard,
+        index: u64,
+        within: Duration,
+    ) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let waiting = raft.wait(Some(within));
+        waiting.applied_index_at_least(Some(index), "read").await.map(drop).map_err(group_error)
+    }
+
+    /// Lets a node learn what a shard has, and returns once it has nearly all. Only the leader can.
+    ///
+    /// # Errors
+    /// When the group does not take it.
+    pub async fn add_learner(
+        &self,
+        shard: Shard,
+        node: u64,
+        peer: Peer,
+    ) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        raft.add_learner(node, peer, true).await.map(drop).map_err(group_error)
+    }
+
+    /// Sets who votes, among those that take part; the others go on learning. Only the leader can.
+    ///
+    /// # Errors
+    /// When the group does not agree.
+    pub async fn set_voters(
+        &self,
+        shard: Shard,
+        voters: BTreeSet<u64>,
+    ) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        raft.change_membership(voters, true).await.map(drop).map_err(group_error)
+    }
+
+    /// Lets nodes that learn go. Only the leader can.
+    ///
+    /// # Errors
+    /// When the group does not agree.
+    pub async fn remove_learners(
+        &self,
+        shard: Shard,
+        nodes: BTreeSet<u64>,
+    ) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let change = ChangeMembers::RemoveNodes(nodes);
+        raft.change_membership(change, false).await.map(drop).map_err(group_error)
+    }
+
+    /// Says where nodes are reached from now on. Only the leader can.
+    ///
+    /// # Errors
+    /// When the group does not agree.
+    pub async fn set_peers(
+        &self,
+        shard: Shard,
+        peers: BTreeMap<u64, Peer>,
+    ) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let change = ChangeMembers::SetNodes(peers);
+        raft.change_membership(change, false).await.map(drop).map_err(group_error)
+    }
+
+    /// Asks another node to lead a shard from now on, which it does as soon as it has everything.
+    /// Only the leader can.
+    ///
+    /// # Errors
+    /// When the group has stopped.
+    pub async fn hand_over(&self, shard: Shard, to: u64) -> Result<(), RaftOpenError> {
+        self.raft(shard)?.trigger().transfer_leader(to).await.map_err(group_error)
+    }
+}

@@ -1,0 +1,70 @@
+//! Who this node is: which cluster it belongs to, and under which number.
+//!
+//! Kept in the data directory in a file of its own, since it must be known before anything that is
+//! stored can be read. It is written once and never changes.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Which node of which cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeIdentity {
+    /// The cluster's id.
+    pub cluster: String,
+    /// The node's number.
+    pub node: u64,
+    /// How many shards the cluster has.
+    pub shards: u16,
+}
+
+fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join("NODE")
+}
+
+impl NodeIdentity {
+    /// What a data directory says; `None` if it says nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be read or makes no sense.
+    pub fn read(data_dir: &Path) -> io::Result<Option<NodeIdentity>> {
+        match fs::read_to_string(path(data_dir)) {
+            Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes it in a data directory, for good.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, data_dir: &Path) -> io::Result<()> {
+        let new = data_dir.join("NODE.new");
+        let mut file = File::create(&new)?;
+        writeln!(file, "{}", serde_json::to_string(self)?)?;
+        file.sync_all()?;
+        fs::rename(new, path(data_dir))?;
+        File::open(data_dir)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn it_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(NodeIdentity::read(dir.path()).unwrap(), None);
+        let identity = NodeIdentity { cluster: "c1".to_owned(), node: 2, shards: 16 };
+        identity.write(dir.path()).unwrap();
+        assert_eq!(NodeIdentity::read(dir.path()).unwrap(), Some(identity));
+        fs::write(path(dir.path()), "{").unwrap();
+        assert!(NodeIdentity::read(dir.path()).is_err());
+    }
+}

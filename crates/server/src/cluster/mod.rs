@@ -1,0 +1,5 @@
+//! This node's part in a cluster.
+
+mod identity;
+
+pub use identity::NodeIdentity;
