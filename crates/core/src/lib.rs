@@ -5,7 +5,7 @@
 //! through [`waist::View`], and what is to be done comes out as values. The lints in this
 //! crate's `clippy.toml` enforce it.
 //!
-//! Where to start reading: [`turn`] for how decisions are made, [`waist`] for what a store must
+//! Where to start reading: [`turn`] for how decisions are made, [`shard`] for what a leader does with them, [`waist`] for what a store must
 //! offer, [`schedule`] for when things are due, [`run`] for the life of a run.
 
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ pub mod record;
 pub mod run;
 pub mod schedule;
 pub mod settings;
+pub mod shard;
 pub mod spec;
 pub mod time;
 pub mod turn;

@@ -6,31 +6,19 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bellwether_core::agenda::Agenda;
+use bellwether_core::shard::{Leading, TURN_INPUTS_MAX};
 use bellwether_core::time::Time;
-use bellwether_core::turn::{Assignment, Decided, Effect, Halt, Input, Memory, Reply, Turn};
+use bellwether_core::turn::{Assignment, Decided, Effect, Halt, Input, Memory, Reply};
 use bellwether_core::waist::{Batch, Shard, StoreError};
 use bellwether_store::Engine;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::claim::claim;
 use super::handle::{Answer, Failure, Message, ShardHandle, ShardStatus};
 use crate::batches::Batches;
 use crate::clock;
 use crate::metrics::Metrics;
 use crate::node::News;
 use crate::work::{Dispatch, Remotes};
-
-/// Entries of the due index a shard holds in memory.
-const AGENDA_ENTRIES_MAX: usize = 32_768;
-/// Messages and due entries dealt with in one turn.
-const TURN_INPUTS_MAX: usize = 1_024;
-/// Keys after which a turn takes no more inputs. What is left waits for the next turn.
-const TURN_WRITES_MAX: usize = 8_192;
-/// The longest a shard sleeps. It wakes for work; this only bounds the effect of a clock that was set.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
-/// How often old history is looked for.
-const PRUNE_EVERY: Duration = Duration::from_secs(60);
 
 /// What a shard needs to run.
 pub struct ShardParts {
@@ -52,16 +40,11 @@ pub struct ShardParts {
 
 struct Looping {
     parts: ShardParts,
-    memory: Memory,
-    agenda: Agenda,
+    leading: Leading,
     status: Arc<ShardStatus>,
     inbox: Receiver<Message>,
     /// Messages that were taken from the inbox and did not fit into the last turn.
     left_over: VecDeque<Message>,
-    /// Whether runs wait that could have been claimed, had the last turn not been full.
-    more_to_claim: bool,
-    pruned: Instant,
-    more_to_prune: bool,
     stopping: bool,
 }
 
@@ -77,26 +60,19 @@ pub fn spawn(memory: Memory, parts: ShardParts) -> std::io::Result<(ShardHandle,
     let status = Arc::new(ShardStatus::default());
     status.term.store(memory.term, Ordering::Relaxed);
     let handle = ShardHandle { shard: memory.shard, status: status.clone(), inbox: sender };
-    let from = Time(memory.row.due_from_ms);
-    let agenda = Agenda::new(memory.shard, from, clock::now(), AGENDA_ENTRIES_MAX);
     let name = format!("shard-{}", memory.shard);
-    let pruned = Instant::now();
     let mut looping = Looping {
         parts,
-        memory,
-        agenda,
+        leading: Leading::new(memory, clock::now()),
         status,
         inbox,
         left_over: VecDeque::new(),
-        more_to_claim: false,
-        pruned,
-        more_to_prune: false,
         stopping: false,
     };
     let thread = std::thread::Builder::new().name(name).spawn(move || {
-        let _guard = PanicGuard(looping.memory.shard, looping.parts.failed.clone());
+        let _guard = PanicGuard(looping.leading.memory().shard, looping.parts.failed.clone());
         if let Err(error) = looping.run() {
-            let shard = looping.memory.shard;
+            let shard = looping.leading.memory().shard;
             tracing::error!(shard, %error, "shard has stopped: its store failed");
             let _ = looping.parts.failed.send((shard, error));
         }
@@ -129,19 +105,9 @@ impl Looping {
 
     /// Waits until there is something to do, and takes what has come.
     fn gather(&mut self) {
-        let now = clock::now();
-        let wake = self.agenda.next_wake();
-        let busy = self.stopping
-            || self.more_to_prune
-            || self.more_to_claim
-            || !self.left_over.is_empty()
-            || self.agenda.wants_load(now);
-        let mut sleep = clock::until(wake, now, SLEEP_MAX);
-        if busy {
-            sleep = Duration::ZERO;
-        } else if !self.memory.row.classes.is_empty() {
-            sleep = sleep.min(PRUNE_EVERY.saturating_sub(self.pruned.elapsed()));
-        }
+        let busy = self.stopping || !self.left_over.is_empty();
+        let sleep = if busy { 0 } else { self.leading.rest_ms(clock::now()) };
+        let sleep = Duration::from_millis(sleep);
         let first = if sleep.is_zero() {
             self.inbox.try_recv().ok()
         } else {
@@ -167,59 +133,40 @@ impl Looping {
     fn turn(&mut self) -> Result<(), StoreError> {
         let now = clock::now();
         let view = self.parts.engine.view();
-        if self.agenda.wants_load(now) {
-            self.agenda.load(&*view, now)?;
-        }
-        let due =
-            if self.stopping { Vec::new() } else { self.agenda.take_due(now, TURN_INPUTS_MAX) };
-        let prune = self.more_to_prune
-            || (self.pruned.elapsed() >= PRUNE_EVERY && !self.memory.row.classes.is_empty());
-        self.memory.advance_cursor(
-            due.first().map_or_else(|| self.agenda.earliest(now), |(entry, _)| entry.time),
-        );
+        let (shard, term) = (self.leading.memory().shard, self.leading.memory().term);
         let mut pending: Vec<Pending> = Vec::new();
         let mut barriers = Vec::new();
-        let shard = self.memory.shard;
-        self.memory.workers = self.parts.dispatch.roster();
-        let mut turn = Turn::new(&*view, &mut self.memory, now);
-        while turn.size() < TURN_WRITES_MAX
+        let mut step = self.leading.begin(&*view, now, &*self.parts.dispatch, self.stopping)?;
+        while step.has_room()
             && let Some(message) = self.left_over.pop_front()
         {
             match message {
                 Message::Request(input, answer) => {
                     self.status.requests.fetch_sub(1, Ordering::Relaxed);
-                    match turn.decide(*input) {
+                    match step.decide(*input) {
                         Err(Halt::Store(error)) => return Err(error),
                         decided => pending.push((answer, decided.map_err(Failure::from))),
                     }
                 }
                 Message::Reports(reports, stored) => {
                     for report in reports {
-                        decided(turn.decide(Input::Report(report)))?;
+                        step.take_note(Input::Report(report))?;
                     }
                     barriers.extend(stored);
                 }
                 Message::Lost(run, token, detail) => {
-                    decided(turn.decide(Input::Lost { run, token, detail }))?;
+                    step.take_note(Input::Lost { run, token, detail })?;
                 }
                 Message::Wake => self.status.waking.store(false, Ordering::Release),
-                Message::Listen(on) => turn.set_notices(on),
+                Message::Listen(on) => step.set_notices(on),
                 Message::Barrier(answer) => barriers.push(answer),
                 Message::Stop => self.stopping = true,
             }
         }
-        for (entry, value) in due {
-            decided(turn.decide(Input::Due { entry, value }))?;
-        }
-        if prune {
-            self.pruned = Instant::now();
-            self.more_to_prune = decided(turn.decide(Input::Prune))? == Some(Reply::More(true));
-        }
-        self.more_to_claim = !self.stopping && claim(&mut turn, shard, &self.parts.dispatch)?;
-        let Decided { ops, effects } = turn.finish();
+        let Decided { ops, effects } = step.finish(&*self.parts.dispatch, self.stopping)?;
         if !ops.is_empty() {
             let begun = Instant::now();
-            let batch = Batch { shard, term: self.memory.term, ops };
+            let batch = Batch { shard, term, ops };
             let committed = self.parts.engine.commit(batch);
             self.parts.metrics.commit(begun.elapsed());
             if let Err(error) = committed {
@@ -244,10 +191,9 @@ impl Looping {
     /// Performs what was decided.
     fn act(&mut self, effects: Vec<Effect>, now: Time) {
         let mut assignments: Vec<Assignment> = Vec::new();
-        for effect in effects {
+        for effect in self.leading.committed(effects) {
             match effect {
-                Effect::Plan(entry, value) => self.agenda.plan(entry, value),
-                Effect::Unplan(entry) => self.agenda.unplan(entry),
+                Effect::Plan(..) | Effect::Unplan(_) => {} // The agenda's own.
                 Effect::Assign(assignment) => assignments.push(*assignment),
                 Effect::Stop { run, token, worker } => {
                     // Right after a start it may have to wait for them for a moment.
@@ -270,23 +216,12 @@ impl Looping {
     }
 
     fn publish(&self) {
-        let status = &self.status;
-        status.open_runs.store(self.memory.open_runs, Ordering::Relaxed);
-        status.wheel_entries.store(self.agenda.len() as u64, Ordering::Relaxed);
-        *status.tally.lock() = self.memory.tally;
+        let (status, memory) = (&self.status, self.leading.memory());
+        status.open_runs.store(memory.open_runs, Ordering::Relaxed);
+        status.wheel_entries.store(self.leading.entries() as u64, Ordering::Relaxed);
+        *status.tally.lock() = memory.tally;
         let mut ready = status.ready.lock();
         ready.clear();
-        ready.extend(
-            self.memory.ready.lanes().map(|(lane, count)| (lane.queue.clone(), count as u64)),
-        );
-    }
-}
-
-/// Drops a rejection of an input that nobody waits for, and passes a failure of the store on.
-fn decided(outcome: Result<Reply, Halt>) -> Result<Option<Reply>, StoreError> {
-    match outcome {
-        Ok(reply) => Ok(Some(reply)),
-        Err(Halt::Rejected(_)) => Ok(None),
-        Err(Halt::Store(error)) => Err(error),
+        ready.extend(memory.ready.lanes().map(|(lane, count)| (lane.queue.clone(), count as u64)));
     }
 }

@@ -11,9 +11,9 @@
 //! durable. While a shard waits for its commit the others go on, and the engine makes one sync of
 //! what all of them submitted.
 //!
-//! [`ShardHandle`] is all that others see; its channel stays inside.
+//! What is decided is `bellwether_core::shard`, which a simulation runs as well; here it waits, is
+//! committed and performed. [`ShardHandle`] is all that others see; its channel stays inside.
 
-mod claim;
 mod handle;
 mod looping;
 mod recover;

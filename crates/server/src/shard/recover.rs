@@ -1,18 +1,14 @@
 //! Taking shards over when the server starts.
 
-use bellwether_core::id::RunId;
-use bellwether_core::read;
 use bellwether_core::record::Run;
 use bellwether_core::settings::Settings;
-use bellwether_core::turn::{self, Lane, Memory, Turn};
+use bellwether_core::shard::{self, StillHeld};
+use bellwether_core::turn::{self, Memory};
 use bellwether_core::waist::{Batch, Shard, StoreError};
 use bellwether_store::Engine;
 
 use crate::clock;
-use crate::work::{StillHeld, is_built_in};
-
-/// Open runs looked at in one commit.
-const CHUNK: usize = 1_000;
+use crate::work::is_built_in;
 
 /// Takes a shard over: from here on older terms are void. Its open runs are not looked at yet.
 ///
@@ -68,32 +64,18 @@ fn recover(
     memory: &mut Memory,
     still_held: &mut Vec<StillHeld>,
 ) -> Result<(), StoreError> {
+    let gone = |run: &Run| {
+        is_built_in(&run.worker).then(|| "the server was stopped while it ran".to_owned())
+    };
     let mut after = None;
     loop {
-        let view = engine.view();
-        let (shard, term) = (memory.shard, memory.term);
-        let mut turn = Turn::new(&*view, memory, clock::now());
-        let mut found = Vec::new();
-        let mut gone = |id: RunId, run: &Run| {
-            if is_built_in(&run.worker) {
-                return Some("the server was stopped while it ran".to_owned());
-            }
-            found.push((id, run.worker.clone(), run.token, run.cancel_requested));
-            None
-        };
-        let last = turn.recover(after, CHUNK, &mut gone)?;
-        for (run, worker, token, stop) in found {
-            if let Some(stored) = read::run(&*view, run)? {
-                let lane = Lane::of(&stored.definition, &stored.run.pinned);
-                still_held.push(StillHeld { worker, run, token, stop, lane });
-            }
+        let recovered = shard::recover(&*engine.view(), memory, clock::now(), after, &gone)?;
+        still_held.extend(recovered.held);
+        if !recovered.ops.is_empty() {
+            let (shard, term) = (memory.shard, memory.term);
+            engine.commit(Batch { shard, term, ops: recovered.ops })?;
         }
-        // Entries planned here are read from the store when the agenda is loaded.
-        let ops = turn.finish().ops;
-        if !ops.is_empty() {
-            engine.commit(Batch { shard, term, ops })?;
-        }
-        match last {
+        match recovered.after {
             Some(run) => after = Some(run),
             None => return Ok(()),
         }

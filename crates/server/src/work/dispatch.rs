@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bellwether_core::id::RunId;
+use bellwether_core::shard::{Reserved, Slots};
 use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported, Roster, Turnstile};
 use bellwether_core::waist::Shard;
 use parking_lot::Mutex;
@@ -24,16 +25,6 @@ pub enum Order {
     Drain,
     /// Answer once all orders before this one have been taken up.
     Flush(oneshot::Sender<()>),
-}
-
-/// Slots that were set aside.
-pub struct Reserved {
-    /// Whose.
-    pub worker: Arc<str>,
-    /// How many.
-    pub slots: usize,
-    /// How many other workers have room for the same.
-    pub others: usize,
 }
 
 /// Matches waiting runs with free slots.
@@ -293,6 +284,30 @@ impl Dispatch {
         let state = self.state.lock();
         let seat = state.workers.iter().find(|seat| &*seat.name == worker);
         seat.is_some_and(|seat| seat.orders.send(Order::Stop(run, token)).is_ok())
+    }
+}
+
+impl Slots for Dispatch {
+    fn roster(&self) -> Arc<Roster> {
+        Dispatch::roster(self)
+    }
+
+    fn reserve(
+        &self,
+        shard: Shard,
+        lane: &Lane,
+        first: Turnstile,
+        want: usize,
+    ) -> Option<Reserved> {
+        Dispatch::reserve(self, shard, lane, first, want)
+    }
+
+    fn put_back(&self, worker: &str, lane: &Lane, slots: usize) {
+        Dispatch::put_back(self, worker, lane, slots);
+    }
+
+    fn declare(&self, shard: Shard, heads: Vec<(Lane, Turnstile, usize)>) {
+        Dispatch::declare(self, shard, heads);
     }
 }
 

@@ -23,6 +23,6 @@ pub use dispatch::Dispatch;
 pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
 pub use queues::QueueLimits;
 pub use remote::{
-    Capacity, LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, StillHeld, WorkerState,
+    Capacity, LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, WorkerState,
     check_worker_name, service,
 };

@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use bellwether_core::shard::Reserved;
 use bellwether_core::turn::{Demand, Lane, Turnstile};
 use bellwether_core::waist::Shard;
 
 use super::ahead::{Ahead, is_before};
-use super::dispatch::Reserved;
 use super::queues::QueueUse;
 use super::seat::{Room, Seat};
 use crate::shard::ShardHandle;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
+use bellwether_core::shard::StillHeld;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported};
 use bellwether_protocol::v1 as wire;
@@ -29,21 +30,6 @@ pub struct LeaseSettings {
     pub heartbeat: Duration,
     /// How long it may be silent.
     pub lease: Duration,
-}
-
-/// A run that was with a worker when the server last stopped.
-#[derive(Clone, Debug)]
-pub struct StillHeld {
-    /// The worker.
-    pub worker: String,
-    /// The run.
-    pub run: RunId,
-    /// The attempt's token.
-    pub token: u64,
-    /// Whether it is to be stopped.
-    pub stop: bool,
-    /// What it takes up.
-    pub lane: Lane,
 }
 
 /// A worker as others see it.

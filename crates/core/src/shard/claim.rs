@@ -4,23 +4,26 @@
 //! for as much as it has, with one exception: lanes that differ only in their demand are one line to
 //! whoever stands in it, so of each only those go that are not behind the first of another.
 //!
-//! Not decided here: who gets how much, which is for [`Dispatch`] to say.
+//! Not decided here: who gets how much, which is for [`Slots`] to say.
 
 use std::collections::BTreeSet;
 
-use bellwether_core::id::{JobId, RunId};
-use bellwether_core::time::Time;
-use bellwether_core::turn::{Lane, Turn, Turnstile};
-use bellwether_core::waist::{Shard, StoreError};
-
-use crate::work::Dispatch;
+use super::Slots;
+use crate::id::{JobId, RunId};
+use crate::time::Time;
+use crate::turn::{Lane, Turn, Turnstile};
+use crate::waist::{Shard, StoreError};
 
 /// Runs claimed in one turn. A flood of requests does not keep runs from being launched.
 const TURN_CLAIMS_MAX: usize = 4_096;
 
 /// Claims waiting runs for workers with free slots. What is claimed is committed with the turn.
 /// Whether the turn was full before all was claimed that could be.
-pub fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<bool, StoreError> {
+pub(super) fn claim(
+    turn: &mut Turn<'_>,
+    shard: Shard,
+    slots: &dyn Slots,
+) -> Result<bool, StoreError> {
     let mut budget = TURN_CLAIMS_MAX;
     let mut lines = Lines::new(turn.heads().into_iter().map(|(lane, first, _)| (lane, first)));
     while budget > 0
@@ -28,7 +31,7 @@ pub fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<b
     {
         let last = until.unwrap_or(LAST);
         let want = turn.not_after(&lane, last, budget);
-        let claimed = claim_some(turn, shard, dispatch, (&lane, first), want)?;
+        let claimed = claim_some(turn, shard, slots, (&lane, first), want)?;
         budget -= claimed;
         // One that did not get all it wanted gets nothing more.
         if claimed >= want
@@ -37,7 +40,7 @@ pub fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<b
             lines.put(line, lane, first);
         }
     }
-    dispatch.declare(shard, turn.heads());
+    slots.declare(shard, turn.heads());
     Ok(budget == 0)
 }
 
@@ -45,21 +48,21 @@ pub fn claim(turn: &mut Turn<'_>, shard: Shard, dispatch: &Dispatch) -> Result<b
 fn claim_some(
     turn: &mut Turn<'_>,
     shard: Shard,
-    dispatch: &Dispatch,
+    slots: &dyn Slots,
     (lane, first): (&Lane, Turnstile),
     want: usize,
 ) -> Result<usize, StoreError> {
     let mut left = want;
     let mut left_to_others = 0;
     while left > 0
-        && let Some(reserved) = dispatch.reserve(shard, lane, first, left)
+        && let Some(reserved) = slots.reserve(shard, lane, first, left)
     {
         // Each worker may pass runs on once; then whoever is there takes them.
         let others = reserved.others > left_to_others;
         let claims = turn.claim(lane, &reserved.worker, reserved.slots, others)?;
         left -= claims.claimed;
         if claims.claimed < reserved.slots {
-            dispatch.put_back(&reserved.worker, lane, reserved.slots - claims.claimed);
+            slots.put_back(&reserved.worker, lane, reserved.slots - claims.claimed);
             if claims.left_to_others == 0 {
                 break;
             }
@@ -140,7 +143,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use bellwether_core::turn::{Demand, Work};
+    use crate::turn::{Demand, Work};
 
     use super::*;
 

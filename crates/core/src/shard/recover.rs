@@ -1,0 +1,71 @@
+//! Taking stock of a shard's open runs, chunk by chunk.
+
+use crate::id::RunId;
+use crate::read;
+use crate::record::Run;
+use crate::time::Time;
+use crate::turn::{Lane, Memory, Turn};
+use crate::waist::{Op, StoreError, View};
+
+/// Open runs looked at in one commit.
+const CHUNK: usize = 1_000;
+
+/// A run that is still with a worker, as the store says.
+#[derive(Clone, Debug)]
+pub struct StillHeld {
+    /// The worker.
+    pub worker: String,
+    /// The run.
+    pub run: RunId,
+    /// The attempt's token.
+    pub token: u64,
+    /// Whether it is to be stopped.
+    pub stop: bool,
+    /// What it takes up.
+    pub lane: Lane,
+}
+
+/// What came of a chunk.
+#[derive(Debug)]
+pub struct Recovered {
+    /// To be committed before the next.
+    pub ops: Vec<Op>,
+    /// Where the next one begins; `None` if this was the last.
+    pub after: Option<RunId>,
+    /// What is still with workers.
+    pub held: Vec<StillHeld>,
+}
+
+/// Takes stock of the open runs after `after`: a bounded number of them. Those with a worker of which
+/// `gone` knows that it is no more, and how, are resolved by their delivery policy.
+///
+/// What is planned here is read from the store when the agenda is loaded.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn recover(
+    view: &dyn View,
+    memory: &mut Memory,
+    now: Time,
+    after: Option<RunId>,
+    gone: &dyn Fn(&Run) -> Option<String>,
+) -> Result<Recovered, StoreError> {
+    let mut turn = Turn::new(view, memory, now);
+    let mut found = Vec::new();
+    let mut is_gone = |id: RunId, run: &Run| {
+        let detail = gone(run);
+        if detail.is_none() {
+            found.push((id, run.worker.clone(), run.token, run.cancel_requested));
+        }
+        detail
+    };
+    let after = turn.recover(after, CHUNK, &mut is_gone)?;
+    let mut held = Vec::with_capacity(found.len());
+    for (run, worker, token, stop) in found {
+        if let Some(stored) = read::run(view, run)? {
+            let lane = Lane::of(&stored.definition, &stored.run.pinned);
+            held.push(StillHeld { worker, run, token, stop, lane });
+        }
+    }
+    Ok(Recovered { ops: turn.finish().ops, after, held })
+}

@@ -1,0 +1,80 @@
+//! What a leader does between turns: when it has something to do, and what it leaves to others.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "world/mod.rs"]
+mod world;
+
+use std::sync::Arc;
+
+use bellwether_core::settings::Settings;
+use bellwether_core::shard::{Leading, Reserved, Slots};
+use bellwether_core::time::{HOUR_MS, MINUTE_MS, Time};
+use bellwether_core::turn::{Effect, Ending, Input, Lane, Roster, Turnstile, load};
+use bellwether_core::waist::Shard;
+
+use world::worker::finished;
+use world::{SHARD, Store, ZERO, job, t};
+
+/// One worker with room for everything.
+struct Room;
+
+impl Slots for Room {
+    fn roster(&self) -> Arc<Roster> {
+        Arc::default()
+    }
+    fn reserve(&self, _: Shard, _: &Lane, _: Turnstile, want: usize) -> Option<Reserved> {
+        Some(Reserved { worker: "w".into(), slots: want, others: 0 })
+    }
+    fn put_back(&self, _: &str, _: &Lane, _: usize) {}
+    fn declare(&self, _: Shard, _: Vec<(Lane, Turnstile, usize)>) {}
+}
+
+/// A turn with these inputs: what is to be performed.
+fn turn(leading: &mut Leading, store: &mut Store, now: Time, inputs: Vec<Input>) -> Vec<Effect> {
+    let before = store.clone();
+    let mut step = leading.begin(&before, now, &Room, false).unwrap();
+    for input in inputs {
+        step.decide(input).unwrap();
+    }
+    let decided = step.finish(&Room, false).unwrap();
+    store.commit(&decided.ops);
+    leading.committed(decided.effects)
+}
+
+fn leading(store: &Store) -> Leading {
+    Leading::new(load(store, SHARD, 1, Settings::default()).unwrap(), ZERO)
+}
+
+#[test]
+fn r101_a_shard_rests_until_something_is_due_and_launches_it_then() {
+    let mut store = Store::default();
+    let mut leading = leading(&store);
+    let jobs = vec![job().at(t(30)).request()];
+    let create = Input::Create { actor: "ana".to_owned(), jobs };
+    let effects = turn(&mut leading, &mut store, ZERO, vec![create]);
+    assert!(effects.is_empty(), "what is planned stays inside: {effects:?}");
+    let rest_ms = leading.rest_ms(ZERO);
+    assert!(rest_ms > 0 && rest_ms <= 30_000, "{rest_ms}");
+    let effects = turn(&mut leading, &mut store, t(30), Vec::new());
+    assert!(matches!(&effects[..], [Effect::Assign(start)] if start.scheduled == t(30)));
+}
+
+#[test]
+fn history_is_looked_at_every_minute_also_when_the_clock_is_set_back() {
+    let mut store = Store::default();
+    let mut leading = leading(&store);
+    assert_eq!(leading.rest_ms(ZERO), 0, "it has yet to read what is due");
+    turn(&mut leading, &mut store, ZERO, Vec::new());
+    assert_eq!(leading.rest_ms(ZERO), MINUTE_MS, "nothing to do, but a clock may be set");
+    // Something that is kept for a while: its class is to be looked at.
+    let jobs = vec![job().at(ZERO).request()];
+    let create = Input::Create { actor: "ana".to_owned(), jobs };
+    let mut effects = turn(&mut leading, &mut store, ZERO, vec![create]);
+    effects.extend(turn(&mut leading, &mut store, ZERO, Vec::new()));
+    let [Effect::Assign(start)] = &effects[..] else { panic!("it is launched: {effects:?}") };
+    let report = finished(start.run, start.token, ZERO, Ending::Succeeded);
+    turn(&mut leading, &mut store, ZERO, vec![report]);
+    assert_eq!(leading.rest_ms(t(10)), MINUTE_MS - 10_000);
+    assert_eq!(leading.rest_ms(ZERO.minus_ms(HOUR_MS)), 0);
+}
