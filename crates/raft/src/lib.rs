@@ -13,4 +13,4 @@ mod standing;
 pub mod storage;
 pub mod types;
 
-pub use standing::{Progress, Standing};
+pub use standing::{Progress, Standing, Watch};

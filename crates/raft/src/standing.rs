@@ -107,11 +107,12 @@ impl RaftEngine {
         let metrics = raft.metrics().borrow_watched().clone();
         let membership = metrics.membership_config.membership();
         let silence = metrics.heartbeat.unwrap_or_default();
-        let replicas = metrics.replication.unwrap_or_default().into_iter().map(|(node, matched)| {
-            let heard = silence.get(&node).and_then(|at| at.as_ref());
-            let matched = matched.map_or(0, |at| at.index);
-            (node, Progress { matched, silent: heard.map(|at| at.elapsed()) })
-        });
+        let replicas =
+            metrics.replication.unwrap_or_default().into_iter().map(|(node, matched)| {
+                let heard = silence.get(&node).and_then(|at| at.as_ref());
+                let matched = matched.map_or(0, |at| at.index);
+                (node, Progress { matched, silent: heard.map(|at| at.elapsed()) })
+            });
         Some(Standing {
             leader: metrics.current_leader,
             term: metrics.current_term,

@@ -25,6 +25,7 @@ mod http;
 mod ingest;
 mod metrics;
 mod node;
+mod open;
 mod shard;
 mod start;
 mod work;

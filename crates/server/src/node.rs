@@ -9,6 +9,7 @@ use bellwether_core::read;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{HeldJob, Input, Notice, Reply};
 use bellwether_core::waist::{Shard, StoreError, View};
+use bellwether_raft::engine::RaftEngine;
 use bellwether_store::Engine;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -16,6 +17,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::access::Tokens;
 use crate::batches::Batches;
+use crate::cluster::NodeIdentity;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shard::{Failure, ShardHandle};
@@ -27,10 +29,10 @@ pub struct Node {
     pub config: Config,
     /// Where it listens.
     pub address: std::net::SocketAddr,
-    /// The store's id.
-    pub store_id: String,
+    /// Which node of which cluster it is.
+    pub identity: NodeIdentity,
     /// Where everything is stored.
-    pub engine: Arc<dyn Engine>,
+    pub engine: Arc<RaftEngine>,
     /// The shards, by number.
     pub shards: Vec<ShardHandle>,
     /// The built-in worker, if there is one.

@@ -1,25 +1,16 @@
 //! Starting and stopping a server.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 use anyhow::{Context, bail};
 use bellwether_api::Role;
-use bellwether_core::id::RunId;
-use bellwether_core::key;
 use bellwether_core::read;
-use bellwether_core::record::{self, StoreRow, TokenRow};
-use bellwether_core::run;
-use bellwether_core::turn::Memory;
-use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError, Term};
-use bellwether_raft::engine::{RaftEngine, RaftOptions};
-use bellwether_raft::log::LogOptions;
-use bellwether_raft::net::Identity;
-use bellwether_raft::types::Peer;
-use bellwether_store::{DiskEngine, DiskOptions, Engine};
-use bellwether_worker::{Executor, ExecutorOptions, Orphan, kill_orphans};
+use bellwether_core::record::TokenRow;
+use bellwether_core::waist::{Shard, StoreError};
+use bellwether_store::Engine;
+use bellwether_worker::{Executor, ExecutorOptions};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -31,22 +22,24 @@ use crate::cluster::NodeIdentity;
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits};
-use crate::shard::{self, ShardHandle, ShardParts};
-use crate::work::{Dispatch, LeaseSettings, LocalOptions, LocalWorker, Remotes, built_in_name};
+use crate::open::{Opened, end_orphans, open};
+use crate::shard::{self, Office, ShardHandle, ShardParts};
+use crate::work::{
+    Dispatch, LeaseSettings, LocalOptions, LocalWorker, Remotes, built_in_name, is_built_in,
+};
 use crate::{clock, http, ingest};
 
-/// Shards of a new store, unless it is told otherwise.
-const SHARDS: u16 = 16;
 /// Notices kept for a listener that is slow.
 const NOTICES: usize = 4_096;
-/// Time that processes left over from a killed server get between TERM and KILL.
-const ORPHAN_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A server that runs.
 pub struct RunningServer {
     node: Arc<Node>,
     dispatch: Arc<Dispatch>,
-    threads: Vec<JoinHandle<()>>,
+    /// Whoever acts for shards.
+    acting: TaskTracker,
+    /// Cancelled when no shard is to be acted for any more.
+    stop_acting: CancellationToken,
     failed: mpsc::UnboundedReceiver<(Shard, StoreError)>,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
@@ -70,42 +63,61 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         format!("cannot listen on {}; is another server running there?", config.listen)
     })?;
     let address = listener.local_addr()?;
-    let Opened { engine, store, memories } = open(&config).await?;
-    let engine: Arc<dyn Engine> = engine;
-    end_orphans(&engine, &store).await?;
-    let recovering = engine.clone();
-    let (memories, still_held) =
-        tokio::task::spawn_blocking(move || shard::recover_all(&*recovering, memories)).await??;
+    let stop = CancellationToken::new();
+    let Opened { engine, identity } = open(&config).await?;
+    end_orphans(engine.view(), &identity.instance()).await?;
 
     let dispatch = Arc::new(Dispatch::default());
     dispatch.set_limits(queue_limits(&*engine.view())?);
     let metrics = Arc::new(Metrics::default());
     let batches = Arc::new(Batches::default());
     let (notices, _) = broadcast::channel(NOTICES);
-    let (failed_sender, failed) = mpsc::unbounded_channel();
-    let later = Arc::new(OnceLock::new());
-    let mut shards: Vec<ShardHandle> = Vec::new();
-    let mut threads = Vec::new();
-    for memory in memories {
-        let parts = ShardParts {
+    let (shards, outboxes): (Vec<ShardHandle>, Vec<_>) =
+        (0..identity.shards).map(ShardHandle::new).unzip();
+    dispatch.set_shards(shards.clone());
+    let leases = LeaseSettings { heartbeat: config.worker_heartbeat, lease: config.worker_lease };
+    let cluster_id = identity.cluster.clone();
+    let remotes = Remotes::new(dispatch.clone(), shards.clone(), leases, cluster_id);
+    let worker = make_worker(&config, &identity, &dispatch, &shards)?;
+    let stop_acting = CancellationToken::new();
+    let (failed_sender, mut failed) = mpsc::unbounded_channel();
+    let office = Office {
+        engine: engine.clone(),
+        settings: config.rules.clone(),
+        store: identity.store_row(clock::now()),
+        parts: Arc::new(ShardParts {
             engine: engine.clone(),
             dispatch: dispatch.clone(),
-            remotes: later.clone(),
+            remotes: remotes.clone(),
             batches: batches.clone(),
             metrics: metrics.clone(),
             notices: notices.clone(),
-            failed: failed_sender.clone(),
-        };
-        let (handle, thread) = shard::spawn(memory, parts)?;
-        shards.push(handle);
-        threads.push(thread);
+        }),
+        gone: gone(worker.as_ref()),
+        held: {
+            let remotes = remotes.clone();
+            Arc::new(move |_, held| remotes.take_up_held(held))
+        },
+        failed: failed_sender,
+        stop: stop_acting.clone(),
+    };
+    let acting = TaskTracker::new();
+    for (shard, outbox) in shards.iter().zip(outboxes) {
+        acting.spawn(office.clone().hold(shard.clone()));
+        let afar = Arc::new(crate::cluster::Alone);
+        acting.spawn(shard::deliver(shard.clone(), outbox, afar, stop_acting.clone()));
     }
-    dispatch.set_shards(shards.clone());
-    let leases = LeaseSettings { heartbeat: config.worker_heartbeat, lease: config.worker_lease };
-    let remotes =
-        Remotes::new(dispatch.clone(), shards.clone(), leases, store.id.clone(), still_held);
-    let remotes = later.get_or_init(|| remotes).clone();
-    let worker = start_worker(&config, &store, &dispatch, &shards)?;
+    for shard in &shards {
+        tokio::select! {
+            () = shard.until_acting(true) => {}
+            Some((shard, error)) = failed.recv() => {
+                return Err(anyhow::Error::new(error).context(format!("shard {shard}")));
+            }
+        }
+    }
+    if let Some(worker) = &worker {
+        worker.start();
+    }
 
     let tokens =
         Tokens::new(!config.listen.ip().is_loopback() && !config.insecure || config.require_token);
@@ -113,7 +125,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let node = Arc::new(Node {
         config,
         address,
-        store_id: store.id,
+        identity,
         engine,
         shards,
         worker,
@@ -125,19 +137,19 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         tokens,
         started: clock::now(),
         listeners: parking_lot::Mutex::new(0),
-        next_shard: AtomicUsize::new(rand::random_range(0..usize::from(SHARDS))),
+        next_shard: AtomicUsize::new(rand::random_range(0..64)),
     });
     let rates = dispatch.clone();
     tokio::spawn(async move { rates.keep_rates().await });
     let admin_token = first_admin_token(&node).await?;
-    let stop = CancellationToken::new();
     node.batches.go_on(&node)?;
     let serving = tokio::spawn(http::serve(node.clone(), listener, tls, stop.clone()));
     let ingesting = ingest::start(&node, &stop)?;
     Ok(RunningServer {
         node,
         dispatch,
-        threads,
+        acting,
+        stop_acting,
         failed,
         stop,
         serving,
@@ -180,132 +192,22 @@ fn check_leases(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Opened {
-    engine: Arc<RaftEngine>,
-    store: StoreRow,
-    memories: Vec<Memory>,
-}
-
-/// The tables, and which node they are of.
-fn open_tables(config: &Config) -> anyhow::Result<(Arc<DiskEngine>, NodeIdentity)> {
-    let mut options = DiskOptions::new(&config.data_dir);
-    options.cache_bytes = config.cache_bytes;
-    options.sync = false;
-    let tables = Arc::new(DiskEngine::open(options)?);
-    if let Some(identity) = NodeIdentity::read(&config.data_dir).with_context(|| {
-        format!("the file NODE in {} cannot be read", config.data_dir.display())
-    })? {
-        return Ok((tables, identity));
-    }
-    let store = tables.view().get(Family::Meta, &key::store_row())?;
-    let store = store.map(|bytes| record::decode::<StoreRow>("store", bytes)).transpose()?;
-    let identity = match store {
-        // A store from before nodes had a log becomes the first node of a cluster.
-        Some(row) => NodeIdentity {
-            cluster: row.id,
-            node: 1,
-            shards: u16::try_from(row.shards).context("the store has too many shards")?,
-        },
-        None => NodeIdentity {
-            cluster: format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>()),
-            node: 1,
-            shards: config.shards.unwrap_or(SHARDS),
-        },
-    };
-    identity.write(&config.data_dir)?;
-    Ok((tables, identity))
-}
-
-async fn open(config: &Config) -> anyhow::Result<Opened> {
-    let opening = config.clone();
-    let (tables, identity) =
-        tokio::task::spawn_blocking(move || open_tables(&opening)).await??;
-    if let Some(wanted) = config.shards
-        && wanted != identity.shards
-    {
-        bail!(InvalidConfig(format!(
-            "{} has {} shards, and that cannot be changed; start without --shards, or with \
-             --shards {}",
-            config.data_dir.display(),
-            identity.shards,
-            identity.shards
-        )));
-    }
-    let engine = RaftEngine::open(RaftOptions {
-        tables,
-        log_dir: config.data_dir.join("log"),
-        log: LogOptions::default(),
-        identity: Identity { cluster: identity.cluster.clone(), node: identity.node },
-        shards: (0..identity.shards).collect(),
+/// Whose runs are known to be gone when a shard is taken over: those of this node's own worker that
+/// it does not have. They were with it before this process was started, and have been ended.
+fn gone(worker: Option<&Arc<LocalWorker>>) -> Arc<shard::Gone> {
+    let running = worker.map(|worker| worker.running());
+    let own: Option<String> = worker.map(|worker| worker.name().to_owned());
+    Arc::new(move |id, run| {
+        let mine = own.as_ref().is_none_or(|own| *own == run.worker);
+        let has = running.as_ref().is_some_and(|running| running.has(id, run.token));
+        (is_built_in(&run.worker) && mine && !has)
+            .then(|| "the server was stopped while it ran".to_owned())
     })
-    .await?;
-    let engine = Arc::new(engine);
-    engine.lead_alone(Peer::default()).await?;
-    let (rules, taking) = (config.rules.clone(), engine.clone());
-    let shards = identity.shards;
-    let (memories, store) = tokio::task::spawn_blocking(move || -> anyhow::Result<_> {
-        let mut memories = Vec::with_capacity(usize::from(shards));
-        for number in 0..shards {
-            memories.push(shard::take_over(&*taking, number, &rules)?);
-        }
-        let store = store_row(&*taking, memories[0].term, &identity)?;
-        Ok((memories, store))
-    })
-    .await??;
-    Ok(Opened { engine, store, memories })
 }
 
-/// What the store says about itself; said now if it is new.
-fn store_row(
-    engine: &dyn Engine,
-    term: Term,
-    identity: &NodeIdentity,
-) -> anyhow::Result<StoreRow> {
-    if let Some(bytes) = engine.view().get(Family::Meta, &key::store_row())? {
-        return Ok(record::decode("store", bytes)?);
-    }
-    let row = StoreRow {
-        id: identity.cluster.clone(),
-        shards: u32::from(identity.shards),
-        created_ms: clock::now().0,
-    };
-    let put = Op::Put { family: Family::Meta, key: key::store_row(), value: record::encode(&row) };
-    engine.commit(Batch { shard: 0, term, ops: vec![put] })?;
-    Ok(row)
-}
-
-/// Ends processes that an earlier server of this store left behind when it was killed, so that a
-/// run that is resolved or started again cannot overlap with its old self.
-async fn end_orphans(engine: &Arc<dyn Engine>, store: &StoreRow) -> anyhow::Result<()> {
-    let view = engine.view();
-    let failed = parking_lot::Mutex::new(None);
-    let was_under_way = |run: &str| {
-        let Ok(id) = run.parse::<RunId>() else { return false };
-        read::run(&*view, id).map_or_else(
-            |error| {
-                failed.lock().get_or_insert(error);
-                false
-            },
-            |found| found.is_some_and(|found| run::is_with_worker(found.run.status())),
-        )
-    };
-    let orphans = kill_orphans(&store.id, ORPHAN_GRACE, was_under_way).await;
-    if let Some(error) = failed.into_inner() {
-        return Err(error.into());
-    }
-    for Orphan { pid, run_id, gone, .. } in orphans {
-        if gone {
-            tracing::warn!(pid, run = run_id, "ended a process left behind");
-        } else {
-            tracing::error!(pid, run = run_id, "cannot end a process left behind");
-        }
-    }
-    Ok(())
-}
-
-fn start_worker(
+fn make_worker(
     config: &Config,
-    store: &StoreRow,
+    identity: &NodeIdentity,
     dispatch: &Arc<Dispatch>,
     shards: &[ShardHandle],
 ) -> anyhow::Result<Option<Arc<LocalWorker>>> {
@@ -323,9 +225,9 @@ fn start_worker(
         command_slots: config.worker_slots,
         http_slots: config.worker_http_slots,
         output_limit: config.output_limit,
-        instance: store.id.clone(),
+        instance: identity.instance(),
     };
-    Ok(Some(LocalWorker::start(options, executor, dispatch.clone(), shards.to_vec())))
+    Ok(Some(LocalWorker::new(options, executor, dispatch.clone(), shards.to_vec())))
 }
 
 /// The name of this machine.
@@ -412,20 +314,14 @@ impl RunningServer {
         let _ = self.serving.await;
         self.ingesting.wait().await;
         self.node.batches.stop().await;
+        self.stop_acting.cancel();
         for shard in &self.node.shards {
             shard.stop();
         }
-        let threads = self.threads;
+        self.acting.close();
+        self.acting.wait().await;
         let engine = self.node.engine.clone();
-        tokio::task::spawn_blocking(move || {
-            for thread in threads {
-                if thread.join().is_err() {
-                    tracing::error!("a shard's thread has panicked");
-                }
-            }
-            engine.close()
-        })
-        .await??;
+        tokio::task::spawn_blocking(move || engine.close()).await??;
         Ok(())
     }
 }

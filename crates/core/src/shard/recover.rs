@@ -48,12 +48,12 @@ pub fn recover(
     memory: &mut Memory,
     now: Time,
     after: Option<RunId>,
-    gone: &dyn Fn(&Run) -> Option<String>,
+    gone: &dyn Fn(RunId, &Run) -> Option<String>,
 ) -> Result<Recovered, StoreError> {
     let mut turn = Turn::new(view, memory, now);
     let mut found = Vec::new();
     let mut is_gone = |id: RunId, run: &Run| {
-        let detail = gone(run);
+        let detail = gone(id, run);
         if detail.is_none() {
             found.push((id, run.worker.clone(), run.token, run.cancel_requested));
         }

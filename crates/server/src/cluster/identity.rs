@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use bellwether_core::record::StoreRow;
+use bellwether_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 /// Which node of which cluster.
@@ -18,6 +20,24 @@ pub struct NodeIdentity {
     pub node: u64,
     /// How many shards the cluster has.
     pub shards: u16,
+}
+
+impl NodeIdentity {
+    /// By what processes that this node starts are known as its own.
+    #[must_use]
+    pub fn instance(&self) -> String {
+        match self.node {
+            1 => self.cluster.clone(),
+            node => format!("{}.{node}", self.cluster),
+        }
+    }
+
+    /// What a new store says about itself.
+    #[must_use]
+    pub fn store_row(&self, now: Time) -> StoreRow {
+        let (id, shards) = (self.cluster.clone(), u32::from(self.shards));
+        StoreRow { id, shards, created_ms: now.0 }
+    }
 }
 
 fn path(data_dir: &Path) -> PathBuf {

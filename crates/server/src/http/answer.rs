@@ -62,6 +62,8 @@ impl From<Failure> for Refusal {
             Failure::Rejected(rejection) => rejected(&rejection).into(),
             Failure::Overloaded => Problem::new(503, "overloaded", failure.to_string()).into(),
             Failure::Stopped => Problem::new(503, "stopping", failure.to_string()).into(),
+            Failure::NoLeader(_) => Problem::new(503, "no_leader", failure.to_string()).into(),
+            Failure::Unknown(_) => Problem::new(503, "outcome_unknown", failure.to_string()).into(),
             Failure::Store(error) => {
                 tracing::error!(%error, "the store has failed");
                 let detail = "the store has failed; it is not known whether the change was made";

@@ -13,6 +13,7 @@ use bellwether_api::{
 };
 
 use bellwether_core::time::Time;
+use bellwether_store::Engine;
 
 use super::answer::Answer;
 use crate::access::Caller;
@@ -143,7 +144,7 @@ pub async fn cluster(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Js
         wheel_entries: shard.status.wheel_entries.load(Ordering::Relaxed),
     });
     Ok(Json(Cluster {
-        id: node.store_id.clone(),
+        id: node.identity.cluster.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         nodes: vec![ApiNode {
             name: name.clone(),

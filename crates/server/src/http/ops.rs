@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use bellwether_api::Problem;
+use bellwether_store::Engine;
 
 use super::answer::Answer;
 use crate::node::Node;

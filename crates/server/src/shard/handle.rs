@@ -1,4 +1,8 @@
-//! A shard as others see it.
+//! A shard as others see it, wherever its leader is.
+//!
+//! While this node leads the shard, what it is asked goes into the inbox of its thread. Otherwise it
+//! goes into its outbox (see `outbox`), which brings it to whoever leads. When the leader changes,
+//! what has not been decided changes its way as well, in order, and nobody has to ask again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwether_core::id::RunId;
 use bellwether_core::turn::{Halt, Input, Rejection, Reply, Report, Tally};
 use bellwether_core::waist::{Shard, StoreError};
-use crossbeam_channel::Sender;
-use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use crossbeam_channel::{Receiver, Sender};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Requests that may wait in a shard before new ones are turned away.
 const REQUESTS_MAX: u64 = 20_000;
@@ -25,6 +29,15 @@ pub enum Failure {
     /// The shard has stopped, or the server is stopping.
     #[error("the shard is not running; try again in a moment")]
     Stopped,
+    /// Nobody leads the shard, or nobody could be reached who does. Nothing was decided.
+    #[error("shard {0} has no leader that can be reached; try again in a moment")]
+    NoLeader(Shard),
+    /// The leader changed, or could not be reached any more, while it was being decided.
+    #[error(
+        "the leader of shard {0} changed while this was being done; it is not known whether it was \
+         done: look before you try again"
+    )]
+    Unknown(Shard),
     /// The store has failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -40,16 +53,22 @@ impl From<Halt> for Failure {
 }
 
 /// Where the answer to a request goes.
-pub(super) type Answer = oneshot::Sender<Result<Reply, Failure>>;
+pub type Answer = oneshot::Sender<Result<Reply, Failure>>;
 
-/// What a shard's thread is told.
-pub(super) enum Message {
+/// What a shard is asked or told, whoever leads it.
+pub enum Item {
     /// Decide, and answer once it is durable.
     Request(Box<Input>, Answer),
     /// What workers say, and who wants to know once it is durable.
     Reports(Vec<Report>, Option<oneshot::Sender<()>>),
     /// Nobody can say any more what became of an attempt.
     Lost(RunId, u64, String),
+}
+
+/// What a shard's thread is told.
+pub(super) enum Message {
+    /// What anybody may ask of any leader.
+    Item(Item),
     /// Look again: a worker has free slots.
     Wake,
     /// Somebody does or does not listen to notices.
@@ -58,12 +77,14 @@ pub(super) enum Message {
     Barrier(oneshot::Sender<()>),
     /// Stop after what is in the inbox.
     Stop,
+    /// Stop at once: another node leads.
+    Resign,
 }
 
-/// Figures of a shard, kept up to date by its thread.
+/// Figures of a shard, kept up to date by its thread while this node leads it.
 #[derive(Debug, Default)]
 pub struct ShardStatus {
-    /// The term under which it acts.
+    /// The term under which it acts; 0 if it does not act here.
     pub term: AtomicU64,
     /// Open runs.
     pub open_runs: AtomicU64,
@@ -73,6 +94,11 @@ pub struct ShardStatus {
     pub requests: AtomicU64,
     /// Whether a wake-up is on its way, so that there are not thousands.
     pub(super) waking: AtomicBool,
+    /// Whether somebody listens to notices.
+    pub(super) listened_to: AtomicBool,
+    /// Whether others have replicas: then another may lead at any time, and what workers said is
+    /// kept until it is durable.
+    pub(super) shared: AtomicBool,
     /// What was decided so far.
     pub tally: Mutex<Tally>,
     /// Runs that wait for a worker, by queue.
@@ -92,17 +118,36 @@ impl Asked {
     }
 }
 
-/// A running shard.
+/// Where what the shard is asked goes.
+struct Way {
+    /// The inbox of its thread, while it acts here.
+    inbox: RwLock<Option<Sender<Message>>>,
+    /// Brings it to whoever leads.
+    outbox: mpsc::UnboundedSender<Item>,
+    /// Whether it acts here.
+    acting: watch::Sender<bool>,
+}
+
+/// A shard.
 #[derive(Clone)]
 pub struct ShardHandle {
     /// Its number.
     pub shard: Shard,
     /// Its figures.
     pub status: Arc<ShardStatus>,
-    pub(super) inbox: Sender<Message>,
+    way: Arc<Way>,
 }
 
 impl ShardHandle {
+    /// A shard that does not act here yet, and what is to be brought to whoever leads it.
+    #[must_use]
+    pub fn new(shard: Shard) -> (ShardHandle, mpsc::UnboundedReceiver<Item>) {
+        let (outbox, items) = mpsc::unbounded_channel();
+        let way = Way { inbox: RwLock::new(None), outbox, acting: watch::Sender::new(false) };
+        let handle = ShardHandle { shard, status: Arc::default(), way: Arc::new(way) };
+        (handle, items)
+    }
+
     /// Asks for a decision, and waits until it is durable.
     ///
     /// # Errors
@@ -121,54 +166,122 @@ impl ShardHandle {
         }
         let (sender, answer) = oneshot::channel();
         self.status.requests.fetch_add(1, Ordering::Relaxed);
-        if self.inbox.send(Message::Request(Box::new(input), sender)).is_err() {
-            return Err(Failure::Stopped);
-        }
+        self.pass(Item::Request(Box::new(input), sender));
         Ok(Asked(answer))
     }
 
-    /// Passes on what workers say. Nothing is lost while the shard runs.
+    /// Passes on what workers say. Nothing is lost while this process runs.
     pub fn report(&self, reports: Vec<Report>) {
-        // If the shard has stopped, its next leader resolves the runs by their delivery policy.
-        let _ = self.inbox.send(Message::Reports(reports, None));
+        self.pass(Item::Reports(reports, None));
     }
 
-    /// Passes on what workers say. The answer comes once it is durable, and never if the shard has
-    /// stopped before.
+    /// Passes on what workers say. The answer comes once it is durable.
     pub fn report_durably(&self, reports: Vec<Report>) -> oneshot::Receiver<()> {
         let (sender, answer) = oneshot::channel();
-        let _ = self.inbox.send(Message::Reports(reports, Some(sender)));
+        self.pass(Item::Reports(reports, Some(sender)));
         answer
     }
 
     /// Passes on that nobody can say any more what became of an attempt.
     pub fn lost(&self, run: RunId, token: u64, detail: String) {
-        let _ = self.inbox.send(Message::Lost(run, token, detail));
+        self.pass(Item::Lost(run, token, detail));
+    }
+
+    /// Passes something on to whoever leads. If this process ends before that is done, the next
+    /// leader resolves the runs by their delivery policy.
+    pub(super) fn pass(&self, item: Item) {
+        if let Err(item) = self.pass_here(item) {
+            let _ = self.way.outbox.send(item);
+        }
+    }
+
+    /// Passes something on to the thread of the shard, if it acts here; else gives it back.
+    ///
+    /// # Errors
+    /// When it does not act here.
+    pub(super) fn pass_here(&self, item: Item) -> Result<(), Item> {
+        // The lock is held while it is sent: once the inbox has been closed, nothing gets into it.
+        let inbox = self.way.inbox.read();
+        match &*inbox {
+            Some(inbox) => inbox.send(Message::Item(item)).map_err(|failed| match failed.0 {
+                Message::Item(item) => item,
+                _ => unreachable!("what was sent comes back"),
+            }),
+            None => Err(item),
+        }
+    }
+
+    fn tell(&self, message: Message) -> bool {
+        self.way.inbox.read().as_ref().is_some_and(|inbox| inbox.send(message).is_ok())
     }
 
     /// Makes the shard look again for runs that can be claimed.
     pub fn wake(&self) {
-        if !self.status.waking.swap(true, Ordering::AcqRel) {
-            let _ = self.inbox.send(Message::Wake);
+        if !self.status.waking.swap(true, Ordering::AcqRel) && !self.tell(Message::Wake) {
+            self.status.waking.store(false, Ordering::Release);
         }
     }
 
     /// Says whether somebody listens to notices.
     pub fn listen(&self, on: bool) {
-        let _ = self.inbox.send(Message::Listen(on));
+        self.status.listened_to.store(on, Ordering::Release);
+        self.tell(Message::Listen(on));
     }
 
     /// Waits until everything the shard has been asked so far, and everything it was deciding, has
-    /// been committed and performed.
+    /// been committed and performed, if it acts here.
     pub async fn barrier(&self) {
         let (sender, answer) = oneshot::channel();
-        if self.inbox.send(Message::Barrier(sender)).is_ok() {
+        if self.tell(Message::Barrier(sender)) {
             let _ = answer.await;
         }
     }
 
-    /// Makes the shard stop after what it has been asked so far.
+    /// Makes the shard stop after what it has been asked so far, if it acts here.
     pub fn stop(&self) {
-        let _ = self.inbox.send(Message::Stop);
+        self.tell(Message::Stop);
+    }
+
+    /// Makes the shard stop at once, if it acts here: another node leads.
+    pub(super) fn resign(&self) {
+        self.tell(Message::Resign);
+    }
+
+    /// Whether it acts here.
+    #[must_use]
+    pub fn acts_here(&self) -> bool {
+        *self.way.acting.borrow()
+    }
+
+    /// Waits until it acts here, or does not any more.
+    pub async fn until_acting(&self, acts: bool) {
+        // The sender lives as long as this handle.
+        let _ = self.way.acting.subscribe().wait_for(|acting| *acting == acts).await;
+    }
+
+    /// From here on it acts here.
+    pub(super) fn open(&self, inbox: Sender<Message>) {
+        *self.way.inbox.write() = Some(inbox);
+        self.way.acting.send_replace(true);
+    }
+
+    /// From here on it does not. What has not been decided goes to whoever leads.
+    pub(super) fn close(&self, undecided: impl Iterator<Item = Item>, inbox: &Receiver<Message>) {
+        let mut open = self.way.inbox.write();
+        *open = None;
+        let rest = inbox.try_iter().filter_map(|message| match message {
+            Message::Item(item) => Some(item),
+            _ => None,
+        });
+        for item in undecided.chain(rest) {
+            let _ = self.way.outbox.send(item);
+        }
+        drop(open);
+        self.status.waking.store(false, Ordering::Release);
+        self.status.term.store(0, Ordering::Relaxed);
+        self.status.open_runs.store(0, Ordering::Relaxed);
+        self.status.wheel_entries.store(0, Ordering::Relaxed);
+        self.status.ready.lock().clear();
+        self.way.acting.send_replace(false);
     }
 }

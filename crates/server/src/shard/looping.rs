@@ -1,9 +1,9 @@
 //! The loop of a shard.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bellwether_core::shard::{Leading, TURN_INPUTS_MAX};
@@ -12,8 +12,9 @@ use bellwether_core::turn::{Assignment, Decided, Effect, Halt, Input, Memory, Re
 use bellwether_core::waist::{Batch, Shard, StoreError};
 use bellwether_store::Engine;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use tokio::sync::oneshot;
 
-use super::handle::{Answer, Failure, Message, ShardHandle, ShardStatus};
+use super::handle::{Answer, Failure, Item, Message, ShardHandle};
 use crate::batches::Batches;
 use crate::clock;
 use crate::metrics::Metrics;
@@ -26,76 +27,79 @@ pub struct ShardParts {
     pub engine: Arc<dyn Engine>,
     /// Where its runs go.
     pub dispatch: Arc<Dispatch>,
-    /// The workers that dial in, once they can.
-    pub remotes: Arc<OnceLock<Arc<Remotes>>>,
+    /// The workers that dial in.
+    pub remotes: Arc<Remotes>,
     /// Who sees to batches.
     pub batches: Arc<Batches>,
     /// Where its figures go.
     pub metrics: Arc<Metrics>,
     /// Who hears what happens.
     pub notices: tokio::sync::broadcast::Sender<Arc<News>>,
-    /// Who hears that it has failed.
-    pub failed: tokio::sync::mpsc::UnboundedSender<(Shard, StoreError)>,
 }
 
 struct Looping {
-    parts: ShardParts,
+    parts: Arc<ShardParts>,
     leading: Leading,
-    status: Arc<ShardStatus>,
+    handle: ShardHandle,
     inbox: Receiver<Message>,
     /// Messages that were taken from the inbox and did not fit into the last turn.
     left_over: VecDeque<Message>,
+    /// What workers said in this turn: another leader may have to hear it.
+    said: Vec<Item>,
     stopping: bool,
 }
 
 /// A request that was decided and waits for the commit.
 type Pending = (Answer, Result<Reply, Failure>);
 
-/// Starts a shard whose memory has been loaded and recovered.
+/// Starts a shard whose memory has been loaded and recovered. How its thread ends is told once
+/// whatever it has not decided is on its way to whoever leads.
 ///
 /// # Errors
 /// When there can be no thread.
-pub fn spawn(memory: Memory, parts: ShardParts) -> std::io::Result<(ShardHandle, JoinHandle<()>)> {
+pub fn spawn(
+    mut memory: Memory,
+    parts: Arc<ShardParts>,
+    handle: ShardHandle,
+) -> std::io::Result<oneshot::Receiver<Result<(), StoreError>>> {
     let (sender, inbox) = crossbeam_channel::unbounded();
-    let status = Arc::new(ShardStatus::default());
-    status.term.store(memory.term, Ordering::Relaxed);
-    let handle = ShardHandle { shard: memory.shard, status: status.clone(), inbox: sender };
+    handle.status.term.store(memory.term, Ordering::Relaxed);
+    memory.notices = handle.status.listened_to.load(Ordering::Acquire);
     let name = format!("shard-{}", memory.shard);
     let mut looping = Looping {
         parts,
         leading: Leading::new(memory, clock::now()),
-        status,
+        handle,
         inbox,
         left_over: VecDeque::new(),
+        said: Vec::new(),
         stopping: false,
     };
+    let (end, ended) = oneshot::channel();
+    looping.handle.open(sender);
+    let handle = looping.handle.clone();
     let thread = std::thread::Builder::new().name(name).spawn(move || {
-        let _guard = PanicGuard(looping.leading.memory().shard, looping.parts.failed.clone());
-        if let Err(error) = looping.run() {
-            let shard = looping.leading.memory().shard;
-            tracing::error!(shard, %error, "shard has stopped: its store failed");
-            let _ = looping.parts.failed.send((shard, error));
-        }
-    })?;
-    Ok((handle, thread))
-}
-
-/// Tells of a shard that ended by a bug: it must not just be missing.
-struct PanicGuard(Shard, tokio::sync::mpsc::UnboundedSender<(Shard, StoreError)>);
-
-impl Drop for PanicGuard {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let error = StoreError::Failed("its thread has panicked, which is a bug".to_owned());
-            let _ = self.1.send((self.0, error));
-        }
+        let outcome = catch_unwind(AssertUnwindSafe(|| looping.run()));
+        let outcome = outcome.unwrap_or_else(|_| {
+            Err(StoreError::Failed("its thread has panicked, which is a bug".to_owned()))
+        });
+        looping.close();
+        let _ = end.send(outcome);
+    });
+    if let Err(error) = thread {
+        handle.close(std::iter::empty(), &crossbeam_channel::never());
+        return Err(error);
     }
+    Ok(ended)
 }
 
 impl Looping {
     fn run(&mut self) -> Result<(), StoreError> {
         loop {
             self.gather();
+            if self.left_over.iter().any(|message| matches!(message, Message::Resign)) {
+                return Ok(());
+            }
             self.turn()?;
             if self.stopping && self.inbox.is_empty() && self.left_over.is_empty() {
                 return Ok(());
@@ -129,6 +133,17 @@ impl Looping {
         }
     }
 
+    /// Passes on what has not been decided, and what workers said that may not have been stored.
+    fn close(&mut self) {
+        let said = std::mem::take(&mut self.said).into_iter();
+        let left_over = std::mem::take(&mut self.left_over).into_iter();
+        let undecided = said.chain(left_over.filter_map(|message| match message {
+            Message::Item(item) => Some(item),
+            _ => None,
+        }));
+        self.handle.close(undecided, &self.inbox);
+    }
+
     /// One turn: decide, commit, act.
     fn turn(&mut self) -> Result<(), StoreError> {
         let now = clock::now();
@@ -136,31 +151,40 @@ impl Looping {
         let (shard, term) = (self.leading.memory().shard, self.leading.memory().term);
         let mut pending: Vec<Pending> = Vec::new();
         let mut barriers = Vec::new();
+        let shared = self.handle.status.shared.load(Ordering::Relaxed);
         let mut step = self.leading.begin(&*view, now, &*self.parts.dispatch, self.stopping)?;
         while step.has_room()
             && let Some(message) = self.left_over.pop_front()
         {
             match message {
-                Message::Request(input, answer) => {
-                    self.status.requests.fetch_sub(1, Ordering::Relaxed);
+                Message::Item(Item::Request(input, answer)) => {
+                    self.handle.status.requests.fetch_sub(1, Ordering::Relaxed);
                     match step.decide(*input) {
                         Err(Halt::Store(error)) => return Err(error),
                         decided => pending.push((answer, decided.map_err(Failure::from))),
                     }
                 }
-                Message::Reports(reports, stored) => {
+                Message::Item(Item::Reports(reports, stored)) => {
+                    if shared {
+                        self.said.push(Item::Reports(reports.clone(), stored));
+                    } else {
+                        barriers.extend(stored);
+                    }
                     for report in reports {
                         step.take_note(Input::Report(report))?;
                     }
-                    barriers.extend(stored);
                 }
-                Message::Lost(run, token, detail) => {
+                Message::Item(Item::Lost(run, token, detail)) => {
+                    if shared {
+                        self.said.push(Item::Lost(run, token, detail.clone()));
+                    }
                     step.take_note(Input::Lost { run, token, detail })?;
                 }
-                Message::Wake => self.status.waking.store(false, Ordering::Release),
+                Message::Wake => self.handle.status.waking.store(false, Ordering::Release),
                 Message::Listen(on) => step.set_notices(on),
                 Message::Barrier(answer) => barriers.push(answer),
                 Message::Stop => self.stopping = true,
+                Message::Resign => {}
             }
         }
         let Decided { ops, effects } = step.finish(&*self.parts.dispatch, self.stopping)?;
@@ -171,7 +195,7 @@ impl Looping {
             self.parts.metrics.commit(begun.elapsed());
             if let Err(error) = committed {
                 for (answer, _) in pending {
-                    let _ = answer.send(Err(Failure::Store(error.clone())));
+                    let _ = answer.send(Err(undecided(shard, error.clone())));
                 }
                 return Err(error);
             }
@@ -182,6 +206,11 @@ impl Looping {
         }
         self.act(effects, now);
         self.publish();
+        for item in std::mem::take(&mut self.said) {
+            if let Item::Reports(_, Some(stored)) = item {
+                let _ = stored.send(());
+            }
+        }
         for barrier in barriers {
             let _ = barrier.send(());
         }
@@ -196,8 +225,7 @@ impl Looping {
                 Effect::Plan(..) | Effect::Unplan(_) => {} // The agenda's own.
                 Effect::Assign(assignment) => assignments.push(*assignment),
                 Effect::Stop { run, token, worker } => {
-                    // Right after a start it may have to wait for them for a moment.
-                    self.parts.remotes.wait().stop_attempt(&worker, run, token);
+                    self.parts.remotes.stop_attempt(&worker, run, token);
                 }
                 Effect::Notice(notice) => {
                     let _ = self.parts.notices.send(Arc::new(News::Run(notice)));
@@ -216,12 +244,20 @@ impl Looping {
     }
 
     fn publish(&self) {
-        let (status, memory) = (&self.status, self.leading.memory());
+        let (status, memory) = (&self.handle.status, self.leading.memory());
         status.open_runs.store(memory.open_runs, Ordering::Relaxed);
         status.wheel_entries.store(self.leading.entries() as u64, Ordering::Relaxed);
         *status.tally.lock() = memory.tally;
         let mut ready = status.ready.lock();
         ready.clear();
         ready.extend(memory.ready.lanes().map(|(lane, count)| (lane.queue.clone(), count as u64)));
+    }
+}
+
+/// What became of a request whose commit failed.
+fn undecided(shard: Shard, error: StoreError) -> Failure {
+    match error {
+        StoreError::NotLeader { .. } | StoreError::Fenced { .. } => Failure::Unknown(shard),
+        other => Failure::Store(other),
     }
 }

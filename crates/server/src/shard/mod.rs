@@ -4,7 +4,7 @@
 //!   inbox ──┐
 //!   due   ──┼─► Turn (pure) ─► commit ─► replies, assignments, stops, notices
 //!   slots ──┘                    │
-//!                                └─ fails: the shard stops, and with it the server
+//!                                └─ fails: the shard stops; with it the server, unless another leads
 //! ```
 //!
 //! The order is the guarantee: nothing leaves this module before the batch that decided it is
@@ -16,8 +16,11 @@
 
 mod handle;
 mod looping;
+mod outbox;
 mod recover;
+mod tenure;
 
-pub use handle::{Asked, Failure, ShardHandle};
-pub use looping::{ShardParts, spawn};
-pub use recover::{recover_all, take_over};
+pub use handle::{Asked, Failure, Item, ShardHandle};
+pub use looping::ShardParts;
+pub use outbox::{Afar, deliver};
+pub use tenure::{Gone, Office};

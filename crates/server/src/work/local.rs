@@ -70,14 +70,27 @@ pub struct LocalWorker {
 }
 
 impl LocalWorker {
-    /// Starts it: from here on it takes runs.
+    /// A worker that has yet to be started.
     #[must_use]
-    pub fn start(
+    pub fn new(
         options: LocalOptions,
         executor: Executor,
         dispatch: Arc<Dispatch>,
         shards: Vec<ShardHandle>,
     ) -> Arc<LocalWorker> {
+        Arc::new(LocalWorker {
+            options,
+            executor,
+            dispatch,
+            shards,
+            running: Arc::default(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// Starts it: from here on it takes runs.
+    pub fn start(self: &Arc<Self>) {
+        let options = &self.options;
         let handlers = handlers::slots();
         let offer = Offer {
             namespace: None,
@@ -89,17 +102,8 @@ impl LocalWorker {
         };
         let (command, http) = (options.command_slots, options.http_slots);
         let room = Room::ByKind { command, http, handlers };
-        let orders = dispatch.join(options.name.clone(), offer, room);
-        let worker = Arc::new(LocalWorker {
-            options,
-            executor,
-            dispatch,
-            shards,
-            running: Arc::default(),
-            tasks: TaskTracker::new(),
-        });
-        tokio::spawn(worker.clone().take_orders(orders));
-        worker
+        let orders = self.dispatch.join(options.name.clone(), offer, room);
+        tokio::spawn(self.clone().take_orders(orders));
     }
 
     /// What is under way.

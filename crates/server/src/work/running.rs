@@ -48,6 +48,12 @@ impl Running {
         self.attempts.lock().get(&run).cloned()
     }
 
+    /// Whether an attempt is under way.
+    #[must_use]
+    pub fn has(&self, run: RunId, token: u64) -> bool {
+        self.attempts.lock().get(&run).is_some_and(|attempt| attempt.token == token)
+    }
+
     /// Stops the attempt of a run.
     pub fn stop(&self, run: RunId, token: u64, reason: StopReason) {
         if let Some(attempt) = self.get(run).filter(|attempt| attempt.token == token) {

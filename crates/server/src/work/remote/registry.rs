@@ -78,30 +78,33 @@ pub struct Remotes {
 }
 
 impl Remotes {
-    /// Takes up where the server left off: these runs are with workers, which get a fresh lease.
+    /// Nobody has dialled in yet.
     #[must_use]
     pub fn new(
         dispatch: Arc<Dispatch>,
         shards: Vec<ShardHandle>,
         settings: LeaseSettings,
         store: String,
-        still_held: Vec<StillHeld>,
     ) -> Arc<Remotes> {
-        let mut workers: BTreeMap<String, Remote> = BTreeMap::new();
-        for held in still_held {
-            let remote = workers.entry(held.worker).or_insert_with(Remote::unseen);
-            dispatch.already_under_way(&held.lane, 1);
-            let StillHeld { run, token, stop, lane, .. } = held;
-            remote.held.insert(run, Held::new(token, lane, stop));
-        }
-        if !workers.is_empty() {
-            tracing::info!(workers = workers.len(), "runs are still with workers");
-        }
         let stop = CancellationToken::new();
-        let workers = Mutex::new(workers);
+        let workers = Mutex::default();
         let remotes = Arc::new(Remotes { dispatch, shards, settings, store, stop, workers });
         tokio::spawn(remotes.clone().watch());
         remotes
+    }
+
+    /// Takes up where the last leader of a shard left off: these runs are with workers, which get a
+    /// fresh lease.
+    pub fn take_up_held(&self, still_held: Vec<StillHeld>) {
+        let mut workers = self.workers.lock();
+        for held in still_held {
+            let remote = workers.entry(held.worker).or_insert_with(Remote::unseen);
+            let StillHeld { run, token, stop, lane, .. } = held;
+            if !remote.holds(run, token) {
+                self.dispatch.already_under_way(&lane, 1);
+                remote.held.insert(run, Held::new(token, lane, stop));
+            }
+        }
     }
 
     /// Ends all sessions; what workers hold stays with them.

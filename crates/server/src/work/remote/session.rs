@@ -263,7 +263,7 @@ mod tests {
     fn remotes() -> Arc<Remotes> {
         let hour = std::time::Duration::from_secs(3_600);
         let settings = LeaseSettings { heartbeat: hour, lease: hour };
-        Remotes::new(Arc::default(), Vec::new(), settings, String::new(), Vec::new())
+        Remotes::new(Arc::default(), Vec::new(), settings, String::new())
     }
 
     /// A worker with two slots, which says that it holds so much.

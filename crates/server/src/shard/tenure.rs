@@ -1,0 +1,149 @@
+//! When a shard acts here: while this node leads its group, and not a moment longer.
+//!
+//! ```text
+//!        this node leads                acquire the term, load, recover           thread
+//!  wait ─────────────────► take over ──────────────────────────────────► act ───────────────┐
+//!   ▲                                                                     │ another leads,  │
+//!   └─────────────────────────────────────────────────────────────────────┴ or cannot commit┘
+//! ```
+//! A leader that has lost its lead without knowing cannot commit, so it acts on nothing; when it
+//! learns of it, it stops. What it was asked and has not decided goes to the next.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bellwether_core::id::RunId;
+use bellwether_core::key;
+use bellwether_core::record::{self, Run, StoreRow};
+use bellwether_core::settings::Settings;
+use bellwether_core::shard::StillHeld;
+use bellwether_core::turn::Memory;
+use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
+use bellwether_raft::Watch;
+use bellwether_raft::engine::RaftEngine;
+use bellwether_store::Engine;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::handle::ShardHandle;
+use super::looping::{ShardParts, spawn};
+use super::recover::{recover, take_over};
+
+/// How long to wait before a shard is taken over again after that has failed.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Says of a run that is with a worker how it is known that the worker does not have it.
+pub type Gone = dyn Fn(RunId, &Run) -> Option<String> + Send + Sync;
+/// Hears what is with workers when a shard has been taken over.
+pub type Held = dyn Fn(Shard, Vec<StillHeld>) + Send + Sync;
+
+/// What it takes to act for shards.
+#[derive(Clone)]
+pub struct Office {
+    /// Where everything is stored, and who leads what.
+    pub engine: Arc<RaftEngine>,
+    /// What the rules depend on.
+    pub settings: Settings,
+    /// What the store says about itself, if it is new.
+    pub store: StoreRow,
+    /// What shards need to run.
+    pub parts: Arc<ShardParts>,
+    /// Which runs are known to be gone when a shard is taken over.
+    pub gone: Arc<Gone>,
+    /// Who hears what is not.
+    pub held: Arc<Held>,
+    /// Who hears that a shard has failed for good.
+    pub failed: mpsc::UnboundedSender<(Shard, StoreError)>,
+    /// Cancelled when no shard is to be taken over any more.
+    pub stop: CancellationToken,
+}
+
+impl Office {
+    /// Acts for a shard whenever this node leads it. Ends when the shard has stopped, or this node
+    /// has no part in its group any more.
+    pub async fn hold(self, handle: ShardHandle) {
+        let shard = handle.shard;
+        let Some(mut watch) = self.engine.watch(shard) else { return };
+        loop {
+            if !self.until_led_here(&mut watch).await {
+                return;
+            }
+            match self.tenure(&handle, &mut watch).await {
+                Ok(()) if self.stop.is_cancelled() => return,
+                Ok(()) => {}
+                Err(StoreError::NotLeader { .. } | StoreError::Fenced { .. }) => {
+                    tracing::info!(shard, "another node leads the shard");
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(StoreError::Closed) => return,
+                Err(error) => {
+                    tracing::error!(shard, %error, "shard has stopped: its store failed");
+                    let _ = self.failed.send((shard, error));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn leads(&self, watch: &Watch) -> bool {
+        watch.leader() == Some(self.engine.node())
+    }
+
+    /// Waits until this node leads. False if it never will.
+    async fn until_led_here(&self, watch: &mut Watch) -> bool {
+        while !self.leads(watch) {
+            tokio::select! {
+                () = self.stop.cancelled() => return false,
+                changed = watch.changed() => if !changed { return false },
+            }
+        }
+        !self.stop.is_cancelled()
+    }
+
+    /// Takes the shard over and acts for it until its thread has ended.
+    async fn tenure(&self, handle: &ShardHandle, watch: &mut Watch) -> Result<(), StoreError> {
+        let shard = handle.shard;
+        if let Err(error) = self.engine.wait_to_lead(shard).await {
+            tracing::debug!(shard, %error, "not led by this node after all");
+            return Err(StoreError::NotLeader { shard });
+        }
+        let others = self.engine.standing(shard).is_some_and(|now| now.peers.len() > 1);
+        handle.status.shared.store(others, Ordering::Relaxed);
+        let office = self.clone();
+        let (memory, held) =
+            tokio::task::spawn_blocking(move || office.take_over(shard)).await.map_err(
+                |_| StoreError::Failed("taking over a shard panicked, which is a bug".to_owned()),
+            )??;
+        (self.held)(shard, held);
+        let term = memory.term;
+        let ended = spawn(memory, self.parts.clone(), handle.clone());
+        let mut ended = ended.map_err(|error| StoreError::Failed(error.to_string()))?;
+        tracing::debug!(shard, term, "acts for the shard");
+        let stopped = |_| Err(StoreError::Failed("its thread has ended without a word".to_owned()));
+        loop {
+            tokio::select! {
+                outcome = &mut ended => return outcome.unwrap_or_else(stopped),
+                changed = watch.changed() => {
+                    let others = self.engine.standing(shard).is_some_and(|now| now.peers.len() > 1);
+                    handle.status.shared.store(others, Ordering::Relaxed);
+                    if !changed || !self.leads(watch) {
+                        handle.resign();
+                        return ended.await.unwrap_or_else(stopped);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_over(&self, shard: Shard) -> Result<(Memory, Vec<StillHeld>), StoreError> {
+        let mut memory = take_over(&*self.engine, shard, &self.settings)?;
+        if shard == 0 && self.engine.view().get(Family::Meta, &key::store_row())?.is_none() {
+            let (family, key) = (Family::Meta, key::store_row());
+            let put = Op::Put { family, key, value: record::encode(&self.store) };
+            self.engine.commit(Batch { shard, term: memory.term, ops: vec![put] })?;
+        }
+        let held = recover(&*self.engine, &mut memory, &*self.gone)?;
+        Ok((memory, held))
+    }
+}
