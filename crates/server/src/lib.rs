@@ -18,6 +18,7 @@
 pub mod access;
 mod batches;
 mod clock;
+pub mod cluster;
 mod config;
 pub mod convert;
 mod http;
