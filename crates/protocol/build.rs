@@ -3,9 +3,13 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let files = protox::compile(
-        ["bellwether/worker/v1/worker.proto", "bellwether/peer/v1/peer.proto"],
+        [
+            "bellwether/worker/v1/worker.proto",
+            "bellwether/peer/v1/peer.proto",
+            "bellwether/node/v1/node.proto",
+        ],
         ["proto"],
     )?;
-    tonic_prost_build::configure().bytes(".").compile_fds(files)?;
+    tonic_prost_build::configure().bytes(".").btree_map(".bellwether.node").compile_fds(files)?;
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Turn<'_> {
             namespace: namespace_name(&job.definition).to_owned(),
             key: job.definition.key.clone(),
             queue: queue_name(&job.definition).to_owned(),
-            reason: BROKEN,
+            reason: BROKEN.into(),
             why,
         })));
     }

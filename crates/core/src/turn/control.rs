@@ -419,6 +419,6 @@ impl Rejection {
     /// The request makes no sense.
     #[must_use]
     pub fn invalid(code: &'static str, message: impl Into<String>) -> Rejection {
-        Rejection { kind: RejectionKind::Invalid, code, message: message.into() }
+        Rejection { kind: RejectionKind::Invalid, code: code.into(), message: message.into() }
     }
 }

@@ -20,7 +20,7 @@ const RESERVATION_MS: u64 = 30_000;
 fn took_too_long() -> Rejection {
     Rejection {
         kind: RejectionKind::Busy,
-        code: "try_again",
+        code: "try_again".into(),
         message: "creating the job took too long; send the request again".to_owned(),
     }
 }
@@ -178,7 +178,7 @@ impl Turn<'_> {
         let compiled = Schedule::compile(&spec, &identity(&job.definition, id), self.now).map_err(
             |error| Rejection {
                 kind: RejectionKind::Invalid,
-                code: error.code,
+                code: error.code.into(),
                 message: error.message,
             },
         )?;

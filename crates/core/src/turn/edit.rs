@@ -18,7 +18,7 @@ impl Turn<'_> {
         match expected {
             Some(expected) if expected != now => Err(Rejection {
                 kind: RejectionKind::Conflict,
-                code: "changed_meanwhile",
+                code: "changed_meanwhile".into(),
                 message: format!("the job was changed meanwhile: it is at revision {now}"),
             }
             .into()),
@@ -137,7 +137,7 @@ impl Turn<'_> {
         let spec = spec::schedule_spec(definition);
         Schedule::compile(&spec, &identity(definition, id), self.now).map_err(|error| Rejection {
             kind: RejectionKind::Invalid,
-            code: error.code,
+            code: error.code.into(),
             message: error.message,
         })
     }

@@ -1,5 +1,7 @@
 //! What goes into a turn and what comes out of it.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::{BatchInput, Lane};
@@ -10,7 +12,7 @@ use crate::time::Time;
 use crate::waist::StoreError;
 
 /// Something that asks for a decision.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Input {
     /// Create jobs, or find that they exist. Each is accepted or refused on its own.
     Create {
@@ -179,7 +181,7 @@ pub enum Input {
 }
 
 /// A job to be created.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct NewJob {
     /// What was asked for, validated.
     pub definition: Definition,
@@ -191,7 +193,7 @@ pub struct NewJob {
 }
 
 /// What to change about a queue's bounds. What is absent stays as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct QueueChange {
     /// How many runs may be under way at once; 0 for any number.
     pub concurrency: Option<u32>,
@@ -204,7 +206,7 @@ pub struct QueueChange {
 }
 
 /// What to do to a group.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum GroupChange {
     /// Pause it.
     Pause {
@@ -223,7 +225,7 @@ pub enum GroupChange {
 }
 
 /// What a worker says about an attempt.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Which run.
     pub run: RunId,
@@ -234,7 +236,7 @@ pub struct Report {
 }
 
 /// What can happen to an attempt.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Reported {
     /// It has been started.
     Started {
@@ -255,7 +257,7 @@ pub enum Reported {
 }
 
 /// How an attempt ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Finished {
     /// When it was started, if it was.
     pub started: Option<Time>,
@@ -336,7 +338,7 @@ pub struct Rejection {
     /// What kind of fault.
     pub kind: RejectionKind,
     /// A stable word.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// A sentence that says what to do.
     pub message: String,
 }
@@ -360,7 +362,7 @@ impl Rejection {
     pub fn no_job() -> Rejection {
         Rejection {
             kind: RejectionKind::NotFound,
-            code: "job_not_found",
+            code: "job_not_found".into(),
             message: "there is no such job".to_owned(),
         }
     }
@@ -370,7 +372,7 @@ impl Rejection {
     pub fn no_run() -> Rejection {
         Rejection {
             kind: RejectionKind::NotFound,
-            code: "run_not_found",
+            code: "run_not_found".into(),
             message: "there is no such run".to_owned(),
         }
     }
@@ -378,7 +380,7 @@ impl Rejection {
     /// It does not go with what is there.
     #[must_use]
     pub fn conflict(code: &'static str, message: impl Into<String>) -> Rejection {
-        Rejection { kind: RejectionKind::Conflict, code, message: message.into() }
+        Rejection { kind: RejectionKind::Conflict, code: code.into(), message: message.into() }
     }
 }
 
@@ -420,7 +422,7 @@ pub enum Effect {
 }
 
 /// A job that was paused by the rules themselves.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct HeldJob {
     /// When.
     pub at: Time,
@@ -433,13 +435,13 @@ pub struct HeldJob {
     /// Its queue.
     pub queue: String,
     /// A stable word for why.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// A sentence for people.
     pub why: String,
 }
 
 /// An attempt, as a worker gets it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Assignment {
     /// The run.
     pub run: RunId,
@@ -468,7 +470,7 @@ impl Assignment {
 }
 
 /// Something that happened to a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Notice {
     /// When.
     pub at: Time,

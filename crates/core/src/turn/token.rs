@@ -31,7 +31,7 @@ impl Turn<'_> {
         let Some(token) = self.read::<TokenRow>(Family::Meta, &key)? else {
             return Err(Rejection {
                 kind: RejectionKind::NotFound,
-                code: "token_not_found",
+                code: "token_not_found".into(),
                 message: format!("there is no token named '{name}'"),
             }
             .into());

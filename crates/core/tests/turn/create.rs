@@ -39,7 +39,7 @@ fn r70_the_same_key_and_body_is_the_same_job_in_every_stage() {
     assert_eq!(w.try_add(&once), Ok(Created { job: ids[0], new: false }), "also when it is over");
     for other in [once.about("changed"), cron.about("changed")] {
         let refused = w.try_add(&other).unwrap_err();
-        assert_eq!((refused.code, refused.kind), ("key_exists", RejectionKind::Conflict));
+        assert_eq!((&*refused.code, refused.kind), ("key_exists", RejectionKind::Conflict));
     }
     assert_eq!(w.actions(), ["job.create", "job.create"]);
 }
@@ -203,7 +203,7 @@ fn r42_the_last_admin_token_stays() {
     }
     let replies = w.turn(vec![revoke("a", true), revoke("b", true)], Crash::No).unwrap();
     assert!(replies[0].is_ok());
-    let code = replies[1].as_ref().unwrap_err().code;
+    let code = &replies[1].as_ref().unwrap_err().code;
     assert_eq!(code, "last_admin_token", "not even in the same turn");
     for other in ["old", "team", "look"] {
         w.tell(revoke(other, true));

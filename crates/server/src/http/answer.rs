@@ -53,7 +53,7 @@ pub fn rejected(rejection: &Rejection) -> Problem {
         RejectionKind::Invalid => 422,
         RejectionKind::Busy => 503,
     };
-    Problem::new(status, rejection.code, rejection.message.clone())
+    Problem::new(status, rejection.code.as_ref(), rejection.message.clone())
 }
 
 impl From<Failure> for Refusal {

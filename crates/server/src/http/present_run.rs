@@ -242,7 +242,7 @@ pub fn news(news: &News) -> api::LiveEvent {
             queue: held.queue.clone(),
             status: None,
             attempt: None,
-            reason: text(held.reason),
+            reason: text(&held.reason),
             detail: text(&held.why),
         },
     }

@@ -59,7 +59,7 @@ impl Turn<'_> {
             if !other.is_accepted() {
                 return Err(Rejection {
                     kind: RejectionKind::Busy,
-                    code: "try_again",
+                    code: "try_again".into(),
                     message: "a batch with this key is being received; try again in a minute"
                         .to_owned(),
                 }

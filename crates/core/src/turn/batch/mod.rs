@@ -17,7 +17,7 @@ use crate::id::{BatchId, JobId};
 use crate::record::{BatchRow, Definition, Item};
 
 /// What can be asked of a shard about a batch.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum BatchInput {
     /// Home: begin to receive a batch, or find that there is one with its key.
     Begin {
@@ -117,7 +117,7 @@ impl Rejection {
     pub fn no_batch() -> Rejection {
         Rejection {
             kind: RejectionKind::NotFound,
-            code: "batch_not_found",
+            code: "batch_not_found".into(),
             message: "there is no such batch".to_owned(),
         }
     }
