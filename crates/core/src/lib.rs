@@ -6,7 +6,8 @@
 //! crate's `clippy.toml` enforce it.
 //!
 //! Where to start reading: [`turn`] for how decisions are made, [`waist`] for what a store must
-//! offer, [`schedule`] for when things are due, [`run`] for the life of a run.
+//! offer, [`schedule`] for when things are due, [`run`] for the life of a run, [`placement`] for which
+//! nodes have which shards.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod batch;
 pub mod crontab;
 pub mod id;
 pub mod key;
+pub mod placement;
 pub mod read;
 pub mod record;
 pub mod run;
