@@ -153,9 +153,9 @@ pub struct Worker {
 /// The node and its shards.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Cluster {
-    /// The store's id.
+    /// Its id.
     pub id: String,
-    /// The version of the program.
+    /// The version of the node that answers.
     pub version: String,
     /// The nodes.
     pub nodes: Vec<Node>,
@@ -166,14 +166,34 @@ pub struct Cluster {
 /// A node.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Node {
+    /// Its number, which is never given to another.
+    pub node: u64,
     /// Its name.
     pub name: String,
-    /// Where it listens.
+    /// `up`, `down`, `stopping` or `leaving`.
+    pub state: String,
+    /// Where its API listens.
     pub listen: String,
-    /// When it was started.
-    pub started_at: Instant,
-    /// Bytes on disk.
+    /// Where other nodes reach it; empty if they do not.
+    pub peer: String,
+    /// Where it stands.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zone: String,
+    /// Its version, if it has been heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// When it was started, if it has been heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Instant>,
+    /// When it was last heard, if it is not the one that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_at: Option<Instant>,
+    /// Bytes on disk, as far as is known.
     pub disk_bytes: u64,
+    /// How many shards it leads.
+    pub leads: u64,
+    /// How many shards it has replicas of.
+    pub replicas: u64,
 }
 
 /// A shard.
@@ -181,10 +201,20 @@ pub struct Node {
 pub struct ShardState {
     /// Its number.
     pub shard: u16,
-    /// The node that leads it.
-    pub leader: String,
-    /// The term of that leader.
+    /// The node that leads it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// The term under which it acts; 0 if it does not act anywhere right now.
     pub term: u64,
+    /// The nodes whose replicas vote.
+    #[serde(default)]
+    pub voters: Vec<String>,
+    /// The nodes whose replicas only follow.
+    #[serde(default)]
+    pub learners: Vec<String>,
+    /// How many entries of the log replicas have yet to apply, by node, as far as is known.
+    #[serde(default)]
+    pub lag: BTreeMap<String, u64>,
     /// Open runs.
     pub open_runs: u64,
     /// Runs that wait for a worker.

@@ -5,8 +5,9 @@
 //! through [`waist::View`], and what is to be done comes out as values. The lints in this
 //! crate's `clippy.toml` enforce it.
 //!
-//! Where to start reading: [`turn`] for how decisions are made, [`shard`] for what a leader does with them, [`waist`] for what a store must
-//! offer, [`schedule`] for when things are due, [`run`] for the life of a run.
+//! Where to start reading: [`turn`] for how decisions are made, [`shard`] for what a leader does with
+//! them, [`waist`] for what a store must offer, [`schedule`] for when things are due, [`run`] for the
+//! life of a run, [`placement`] for which nodes have which shards.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod batch;
 pub mod crontab;
 pub mod id;
 pub mod key;
+pub mod placement;
 pub mod read;
 pub mod record;
 pub mod run;

@@ -9,6 +9,7 @@
 //! is called, and one whose term is void changes nothing. Terms are given out by the shard itself:
 //! taking a shard over is an entry of its log like any other, so all replicas agree on them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::codec::{encode_acquire, encode_batch};
 use crate::log::{Directory, Log, LogOptions};
 use crate::machine::Machine;
 use crate::member::{Asker, Group, Member, Members};
-use crate::net::{Identity, Network, Service, service};
+use crate::net::{Dialing, Identity, Network, Service, service};
 use crate::snapshot::Receiving;
 use crate::storage::LogStore;
 use crate::types::Command;
@@ -37,7 +38,9 @@ pub struct RaftOptions {
     pub log: LogOptions,
     /// Who this node is.
     pub identity: Identity,
-    /// The shards there are.
+    /// How other nodes are reached.
+    pub dialing: Dialing,
+    /// The shards that this node is to have replicas of, besides those that are in its log.
     pub shards: Vec<Shard>,
 }
 
@@ -50,6 +53,8 @@ pub struct RaftEngine {
     receiving: Receiving,
     network: Network,
     pub(crate) members: Arc<Members>,
+    /// Groups are started and removed one at a time.
+    starting: tokio::sync::Mutex<()>,
     runtime: Handle,
 }
 
@@ -71,12 +76,16 @@ pub(crate) fn group_error(error: impl std::fmt::Display) -> RaftOpenError {
     RaftOpenError::Group(error.to_string())
 }
 
+/// How often a leader is heard when there is nothing to say. Whoever hears nothing for three times as
+/// long asks the others whether they do.
+const HEARTBEAT_MS: u64 = 300;
+
 fn config() -> Config {
     Config {
         cluster_name: "bellwether".to_owned(),
-        heartbeat_interval: 300,
-        election_timeout_min: 1_500,
-        election_timeout_max: 3_000,
+        heartbeat_interval: HEARTBEAT_MS,
+        election_timeout_min: 3 * HEARTBEAT_MS,
+        election_timeout_max: 6 * HEARTBEAT_MS,
         enable_pre_vote: Some(true),
         enable_leader_restore: Some(false),
         snapshot_policy: SnapshotPolicy::LogsSinceLast(20_000),
@@ -97,15 +106,18 @@ impl RaftEngine {
         let receiving = Receiving::open(options.log_dir.join("copies"))?;
         let engine = RaftEngine {
             config: Arc::new(config().validate().map_err(group_error)?),
-            network: Network::new(options.identity.clone()),
+            network: Network::new(options.identity.clone(), options.dialing),
             identity: options.identity,
             tables,
             log,
             receiving,
             members: Arc::default(),
+            starting: tokio::sync::Mutex::default(),
             runtime: Handle::current(),
         };
-        let starting = options.shards.iter().map(|shard| engine.start(*shard));
+        let shards: BTreeSet<Shard> =
+            engine.log.groups().into_iter().chain(options.shards).collect();
+        let starting = shards.iter().map(|shard| engine.start(*shard));
         for started in futures::future::join_all(starting).await {
             started?;
         }
@@ -124,6 +136,44 @@ impl RaftEngine {
         let raft = Group::new(self.identity.node, config, network, storage, machine);
         let raft = raft.await.map_err(group_error)?;
         self.members.add(shard, Member::new(shard, raft));
+        Ok(())
+    }
+
+    /// Takes part in a group from now on, unless it does already. Whether it did not.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn start_if_absent(&self, shard: Shard) -> Result<bool, RaftOpenError> {
+        let _one_at_a_time = self.starting.lock().await;
+        if self.has(shard) {
+            return Ok(false);
+        }
+        self.start(shard).await?;
+        Ok(true)
+    }
+
+    /// Takes no part in a group any more, and removes all that is stored of it. Only for a group
+    /// that does not count on this node.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub async fn erase(&self, shard: Shard) -> Result<(), RaftOpenError> {
+        let _one_at_a_time = self.starting.lock().await;
+        let Some(member) = self.members.remove(shard) else { return Ok(()) };
+        member.close().await;
+        drop(member);
+        // The log first: tables without a log are written over when the shard comes back, while a
+        // log would go on where the tables are not.
+        let (sender, forgotten) = tokio::sync::oneshot::channel();
+        let done = Box::new(move |result| {
+            // Nobody waits any more if this fails.
+            let _ = sender.send(result);
+        });
+        self.log.forget(shard, done)?;
+        forgotten.await.map_err(std::io::Error::other)??;
+        let tables = self.tables.clone();
+        let erasing = tokio::task::spawn_blocking(move || crate::snapshot::erase(&tables, shard));
+        erasing.await.map_err(std::io::Error::other)??;
         Ok(())
     }
 

@@ -254,6 +254,16 @@ pub fn copy_rows(tables: &DiskEngine, from: &ShardView, position: Bytes) -> io::
     tables.persist().map_err(failed)
 }
 
+/// Removes everything that is stored of a shard. Blocks.
+///
+/// # Errors
+/// When the tables cannot be read or written.
+pub fn erase(tables: &DiskEngine, shard: Shard) -> io::Result<()> {
+    remove_rows(tables, shard)?;
+    load(tables, shard, Vec::new(), Bytes::new())?;
+    tables.persist().map_err(failed)
+}
+
 /// Removes all rows of a shard.
 fn remove_rows(tables: &DiskEngine, shard: Shard) -> io::Result<()> {
     let (from, to) = bellwether_core::key::shard_range(shard);

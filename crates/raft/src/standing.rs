@@ -132,35 +132,44 @@ impl RaftEngine {
         Some(Watch(self.members.get(shard)?.raft.server_metrics()))
     }
 
-    /// Leads all groups: as the first node of a new cluster, or as the only one of an old one.
+    /// Begins all groups that have not been begun with this node as their only member, and leads
+    /// them. Only for the first node of a new cluster.
     ///
     /// # Errors
     /// When it does not lead them in time.
-    pub async fn lead_alone(&self, peer: Peer) -> Result<(), RaftOpenError> {
-        let leading = self.replicas().into_iter().map(|shard| {
-            let peer = peer.clone();
-            async move {
-                self.begin(shard, peer).await?;
-                self.wait_to_lead(shard).await
+    pub async fn found(&self, peer: &Peer) -> Result<(), RaftOpenError> {
+        let node = self.identity.node;
+        for shard in self.replicas() {
+            let raft = self.raft(shard)?;
+            if !raft.is_initialized().await.map_err(group_error)? {
+                let alone = BTreeMap::from([(node, peer.clone())]);
+                raft.initialize(alone).await.map_err(group_error)?;
             }
-        });
-        futures::future::try_join_all(leading).await.map(drop)
+        }
+        self.lead_alone(peer).await
     }
 
-    /// Begins a group with this node as its only member, unless it has been begun. If this node is
-    /// the only one that votes, it does so at once.
+    /// Leads the groups in which this node alone votes, at once: there is nobody to wait for. They
+    /// learn where it is reached now.
     ///
     /// # Errors
-    /// When that fails.
-    pub async fn begin(&self, shard: Shard, peer: Peer) -> Result<(), RaftOpenError> {
-        let raft = self.raft(shard)?;
+    /// When it does not lead them in time.
+    pub async fn lead_alone(&self, peer: &Peer) -> Result<(), RaftOpenError> {
         let node = self.identity.node;
-        if !raft.is_initialized().await.map_err(group_error)? {
-            raft.initialize(BTreeMap::from([(node, peer)])).await.map_err(group_error)?;
-        } else if raft.voter_ids().eq([node]) {
+        let leading = self.replicas().into_iter().map(|shard| async move {
+            let raft = self.raft(shard)?;
+            if !raft.voter_ids().eq([node]) {
+                return Ok(());
+            }
             raft.trigger().elect(false).await.map_err(group_error)?;
-        }
-        Ok(())
+            self.wait_to_lead(shard).await?;
+            let known = self.standing(shard).and_then(|now| now.peers.get(&node).cloned());
+            if known.as_ref() != Some(peer) {
+                self.set_peers(shard, BTreeMap::from([(node, peer.clone())])).await?;
+            }
+            Ok(())
+        });
+        futures::future::try_join_all(leading).await.map(drop)
     }
 
     /// Waits until this node leads a shard and has applied all that was in its log before.
@@ -184,6 +193,22 @@ impl RaftEngine {
                 Err(error) => return Err(group_error(error)),
             }
         }
+    }
+
+    /// Waits until a node leads a shard, as far as this one knows.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub async fn wait_for_leader(
+        &self,
+        shard: Shard,
+        node: u64,
+        within: Duration,
+    ) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let waiting = raft.wait(Some(within));
+        let leads = waiting.metrics(|metrics| metrics.current_leader == Some(node), "leads");
+        leads.await.map(drop).map_err(group_error)
     }
 
     /// The entry up to which everything is committed that anybody was told of before this was

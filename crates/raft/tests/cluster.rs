@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
 use bellwether_raft::engine::{RaftEngine, RaftOptions};
 use bellwether_raft::log::LogOptions;
-use bellwether_raft::net::Identity;
+use bellwether_raft::net::{Dialing, Identity};
 use bellwether_raft::types::Peer;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bytes::Bytes;
@@ -44,6 +44,7 @@ impl Node {
             log_dir: dir.path().join("log"),
             log: LogOptions::default(),
             identity: Identity { cluster: "c".to_owned(), node: number },
+            dialing: Dialing::default(),
             shards: SHARDS.to_vec(),
         };
         let engine = Arc::new(RaftEngine::open(options).await.unwrap());
@@ -115,7 +116,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn r111_what_was_acknowledged_survives_any_node() {
     let one = Node::start(1).await;
-    one.engine.lead_alone(one.peer()).await.unwrap();
+    one.engine.found(&one.peer()).await.unwrap();
     let before = one.acquire(0).await.unwrap();
     one.put(0, before, "alone").await.unwrap();
     let (two, three) = (Node::start(2).await, Node::start(3).await);

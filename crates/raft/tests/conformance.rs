@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bellwether_raft::engine::{RaftEngine, RaftOptions};
 use bellwether_raft::log::{Directory, Log, LogOptions};
 use bellwether_raft::machine::Machine;
-use bellwether_raft::net::Identity;
+use bellwether_raft::net::{Dialing, Identity};
 use bellwether_raft::snapshot::Receiving;
 use bellwether_raft::storage::LogStore;
 use bellwether_raft::types::{Peer, Types};
@@ -29,11 +29,12 @@ fn r67_a_node_alone_passes_the_conformance_suite() {
                 log_dir: dir.path().join("log"),
                 log: LogOptions::default(),
                 identity: Identity { cluster: "c".to_owned(), node: 1 },
+                dialing: Dialing::default(),
                 shards: (0..=16).chain([0x00FF, 0x0100, 0x0101, 0x0102, 0x0200, 0xFFFE]).collect(),
             };
             let engine = handle.block_on(async {
                 let engine = RaftEngine::open(options).await.unwrap();
-                engine.lead_alone(Peer::default()).await.unwrap();
+                engine.found(&Peer::default()).await.unwrap();
                 engine
             });
             Arc::new(engine) as Arc<dyn Engine>

@@ -26,6 +26,20 @@ impl std::error::Error for InvalidConfig {}
 pub struct Config {
     /// Where the HTTP API listens.
     pub listen: SocketAddr,
+    /// Where other nodes of the cluster reach this one; `None` if they do not.
+    pub peer_listen: Option<SocketAddr>,
+    /// The address that other nodes are told, if it is not the one above.
+    pub peer_advertise: Option<String>,
+    /// Nodes of a cluster that this one is to join, if it has not joined one.
+    pub join: Vec<String>,
+    /// The node's name; the host's name if `None`.
+    pub name: Option<String>,
+    /// Where the node stands: replicas of a shard are kept in different zones.
+    pub zone: String,
+    /// Certificate, key and authority (PEM) for mutual TLS among nodes.
+    pub peer_tls: Option<PeerTlsFiles>,
+    /// What all nodes of the cluster know and others do not.
+    pub cluster_secret: Option<String>,
     /// Where everything is stored.
     pub data_dir: PathBuf,
     /// How many shards a new store gets. An existing store keeps its number; a different one here
@@ -65,6 +79,17 @@ pub struct Config {
     pub rules: Settings,
 }
 
+/// Where the certificates for mutual TLS among nodes are.
+#[derive(Clone, Debug)]
+pub struct PeerTlsFiles {
+    /// The authority that all nodes trust, PEM.
+    pub ca: PathBuf,
+    /// This node's certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+}
+
 /// Where certificate and key are.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
@@ -78,6 +103,13 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 2355)),
+            peer_listen: None,
+            peer_advertise: None,
+            join: Vec::new(),
+            name: None,
+            zone: String::new(),
+            peer_tls: None,
+            cluster_secret: None,
             data_dir: PathBuf::from("bellwether-data"),
             shards: None,
             tls: None,

@@ -26,11 +26,12 @@ mod ingest;
 mod metrics;
 mod node;
 mod open;
+mod peering;
 mod shard;
 mod start;
 mod work;
 
-pub use config::{Config, InvalidConfig, TlsFiles};
+pub use config::{Config, InvalidConfig, PeerTlsFiles, TlsFiles};
 pub use http::openapi;
 pub use ingest::Source;
 pub use start::{RunningServer, start};

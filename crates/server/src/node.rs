@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::access::Tokens;
 use crate::batches::Batches;
-use crate::cluster::NodeIdentity;
+use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::shard::{Failure, ShardHandle};
@@ -29,8 +29,8 @@ pub struct Node {
     pub config: Config,
     /// Where it listens.
     pub address: std::net::SocketAddr,
-    /// Which node of which cluster it is.
-    pub identity: NodeIdentity,
+    /// Its part in its cluster.
+    pub cluster: Arc<Cluster>,
     /// Where everything is stored.
     pub engine: Arc<RaftEngine>,
     /// The shards, by number.

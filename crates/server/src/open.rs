@@ -6,17 +6,17 @@ use anyhow::{Context, bail};
 use bellwether_core::id::RunId;
 use bellwether_core::key;
 use bellwether_core::read;
-use bellwether_core::record::{self, StoreRow};
+use bellwether_core::record::{self, NodeRow, StoreRow};
 use bellwether_core::run;
 use bellwether_core::waist::{Family, View};
 use bellwether_raft::engine::{RaftEngine, RaftOptions};
 use bellwether_raft::log::LogOptions;
-use bellwether_raft::net::Identity;
+use bellwether_raft::net::{Dialing, Identity};
 use bellwether_raft::types::Peer;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bellwether_worker::{Orphan, kill_orphans};
 
-use crate::cluster::NodeIdentity;
+use crate::cluster::{NodeIdentity, join};
 use crate::config::{Config, InvalidConfig};
 
 /// Shards of a new store, unless it is told otherwise.
@@ -30,15 +30,53 @@ pub struct Opened {
     pub engine: Arc<RaftEngine>,
     /// Which node this is.
     pub identity: NodeIdentity,
+    /// The nodes of the cluster, if this one has just joined it.
+    pub nodes: Vec<NodeRow>,
 }
 
 /// Opens the store of a node. If the node is alone, it leads all shards when this returns.
 ///
 /// # Errors
-/// When the store cannot be opened, or is of another shape than it is said to be.
-pub async fn open(config: &Config) -> anyhow::Result<Opened> {
+/// When the store cannot be opened, or is of another shape than it is said to be, or the cluster
+/// that is to be joined does not answer.
+pub async fn open(config: &Config, row: &NodeRow, dialing: Dialing) -> anyhow::Result<Opened> {
     let opening = config.clone();
-    let (tables, identity) = tokio::task::spawn_blocking(move || open_tables(&opening)).await??;
+    let (tables, known) = tokio::task::spawn_blocking(move || open_tables(&opening)).await??;
+    let (mut identity, nodes) = match known {
+        Some(identity) => (identity, Vec::new()),
+        None => {
+            let (identity, nodes) = if config.join.is_empty() {
+                (found(config), Vec::new())
+            } else {
+                join(&config.join, &dialing, row).await?
+            };
+            identity.write(&config.data_dir)?;
+            (identity, nodes)
+        }
+    };
+    check_shards(config, &identity)?;
+    let engine = RaftEngine::open(RaftOptions {
+        tables,
+        log_dir: config.data_dir.join("log"),
+        log: LogOptions::default(),
+        identity: Identity { cluster: identity.cluster.clone(), node: identity.node },
+        dialing,
+        shards: if identity.founded { Vec::new() } else { (0..identity.shards).collect() },
+    })
+    .await?;
+    let engine = Arc::new(engine);
+    let peer = Peer { address: row.peer_address.clone(), zone: row.zone.clone() };
+    if identity.founded {
+        engine.lead_alone(&peer).await?;
+    } else {
+        engine.found(&peer).await?;
+        identity.founded = true;
+        identity.write(&config.data_dir)?;
+    }
+    Ok(Opened { engine, identity, nodes })
+}
+
+fn check_shards(config: &Config, identity: &NodeIdentity) -> anyhow::Result<()> {
     if let Some(wanted) = config.shards
         && wanted != identity.shards
     {
@@ -50,21 +88,21 @@ pub async fn open(config: &Config) -> anyhow::Result<Opened> {
             identity.shards
         )));
     }
-    let engine = RaftEngine::open(RaftOptions {
-        tables,
-        log_dir: config.data_dir.join("log"),
-        log: LogOptions::default(),
-        identity: Identity { cluster: identity.cluster.clone(), node: identity.node },
-        shards: (0..identity.shards).collect(),
-    })
-    .await?;
-    let engine = Arc::new(engine);
-    engine.lead_alone(Peer::default()).await?;
-    Ok(Opened { engine, identity })
+    Ok(())
 }
 
-/// The tables, and which node they are of.
-fn open_tables(config: &Config) -> anyhow::Result<(Arc<DiskEngine>, NodeIdentity)> {
+/// The first node of a new cluster.
+fn found(config: &Config) -> NodeIdentity {
+    NodeIdentity {
+        cluster: format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>()),
+        node: 1,
+        shards: config.shards.unwrap_or(SHARDS),
+        founded: false,
+    }
+}
+
+/// The tables, and which node they are of, if they are of one.
+fn open_tables(config: &Config) -> anyhow::Result<(Arc<DiskEngine>, Option<NodeIdentity>)> {
     let mut options = DiskOptions::new(&config.data_dir);
     options.cache_bytes = config.cache_bytes;
     options.sync = false;
@@ -72,26 +110,21 @@ fn open_tables(config: &Config) -> anyhow::Result<(Arc<DiskEngine>, NodeIdentity
     let known = NodeIdentity::read(&config.data_dir).with_context(|| {
         format!("the file NODE in {} cannot be read", config.data_dir.display())
     })?;
-    if let Some(identity) = known {
-        return Ok((tables, identity));
+    if known.is_some() {
+        return Ok((tables, known));
     }
     let store = tables.view().get(Family::Meta, &key::store_row())?;
-    let store = store.map(|bytes| record::decode::<StoreRow>("store", bytes)).transpose()?;
-    let identity = match store {
-        // A store from before nodes had a log becomes the first node of a cluster.
-        Some(row) => NodeIdentity {
-            cluster: row.id,
-            node: 1,
-            shards: u16::try_from(row.shards).context("the store has too many shards")?,
-        },
-        None => NodeIdentity {
-            cluster: format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>()),
-            node: 1,
-            shards: config.shards.unwrap_or(SHARDS),
-        },
+    let Some(store) = store else { return Ok((tables, None)) };
+    let row = record::decode::<StoreRow>("store", store)?;
+    // A store from before nodes had a log becomes the first node of a cluster.
+    let identity = NodeIdentity {
+        cluster: row.id,
+        node: 1,
+        shards: u16::try_from(row.shards).context("the store has too many shards")?,
+        founded: false,
     };
     identity.write(&config.data_dir)?;
-    Ok((tables, identity))
+    Ok((tables, Some(identity)))
 }
 
 /// Ends processes that an earlier server of this store left behind when it was killed, so that a

@@ -1,13 +1,14 @@
 //! Starting and stopping a server.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bellwether_api::Role;
 use bellwether_core::read;
-use bellwether_core::record::TokenRow;
+use bellwether_core::record::{NodeRow, TokenRow};
 use bellwether_core::waist::{Shard, StoreError};
 use bellwether_store::Engine;
 use bellwether_worker::{Executor, ExecutorOptions};
@@ -18,17 +19,22 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{self, Tokens};
 use crate::batches::Batches;
-use crate::cluster::NodeIdentity;
+use crate::cluster::{Cluster, Passing};
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits};
 use crate::open::{Opened, end_orphans, open};
+use crate::peering::Peering;
 use crate::shard::{self, Office, ShardHandle, ShardParts};
 use crate::work::{
     Dispatch, LeaseSettings, LocalOptions, LocalWorker, Remotes, built_in_name, is_built_in,
 };
-use crate::{clock, http, ingest};
+use crate::{clock, http, ingest, peering};
 
+/// How long a node that starts waits for shards to be led.
+const LED_WITHIN: Duration = Duration::from_secs(30);
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Notices kept for a listener that is slow.
 const NOTICES: usize = 4_096;
 
@@ -36,13 +42,13 @@ const NOTICES: usize = 4_096;
 pub struct RunningServer {
     node: Arc<Node>,
     dispatch: Arc<Dispatch>,
-    /// Whoever acts for shards.
-    acting: TaskTracker,
     /// Cancelled when no shard is to be acted for any more.
     stop_acting: CancellationToken,
     failed: mpsc::UnboundedReceiver<(Shard, StoreError)>,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
+    /// Serves other nodes, if there can be any.
+    peers: Option<tokio::task::JoinHandle<()>>,
     ingesting: TaskTracker,
     address: SocketAddr,
     admin_token: Option<String>,
@@ -55,6 +61,7 @@ pub struct RunningServer {
 /// store cannot be read. The message says what to do.
 pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     check_exposure(&config)?;
+    peering::check(&config)?;
     check_shards(&config)?;
     check_leases(&config)?;
     let tls = config.tls.as_ref().map(http::tls_config).transpose();
@@ -64,7 +71,9 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     })?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
-    let Opened { engine, identity } = open(&config).await?;
+    let peering = Peering::bind(&config).await?;
+    let row = peering.row(&config, address);
+    let Opened { engine, identity, nodes } = open(&config, &row, peering.dialing.clone()).await?;
     end_orphans(engine.view(), &identity.instance()).await?;
 
     let dispatch = Arc::new(Dispatch::default());
@@ -75,16 +84,29 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let (shards, outboxes): (Vec<ShardHandle>, Vec<_>) =
         (0..identity.shards).map(ShardHandle::new).unzip();
     dispatch.set_shards(shards.clone());
+    let started = clock::now();
+    let row = NodeRow { node: identity.node, ..row };
+    let cluster = Cluster::new(
+        identity.clone(),
+        engine.clone(),
+        shards.clone(),
+        row,
+        started,
+        peering.dialing.clone(),
+    );
+    cluster.book.set_rows(identity.node, nodes);
+    cluster.read_nodes()?;
     let leases = LeaseSettings { heartbeat: config.worker_heartbeat, lease: config.worker_lease };
     let cluster_id = identity.cluster.clone();
     let remotes = Remotes::new(dispatch.clone(), shards.clone(), leases, cluster_id);
-    let worker = make_worker(&config, &identity, &dispatch, &shards)?;
+    let worker = make_worker(&config, &cluster, &dispatch, &shards)?;
     let stop_acting = CancellationToken::new();
-    let (failed_sender, mut failed) = mpsc::unbounded_channel();
+    let (failed_sender, failed) = mpsc::unbounded_channel();
+    let later: Arc<OnceLock<Weak<Node>>> = Arc::default();
     let office = Office {
         engine: engine.clone(),
         settings: config.rules.clone(),
-        store: identity.store_row(clock::now()),
+        store: identity.store_row(started),
         parts: Arc::new(ShardParts {
             engine: engine.clone(),
             dispatch: dispatch.clone(),
@@ -94,69 +116,99 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
             notices: notices.clone(),
         }),
         gone: gone(worker.as_ref()),
-        held: {
-            let remotes = remotes.clone();
-            Arc::new(move |_, held| remotes.take_up_held(held))
-        },
+        held: taken_over(remotes.clone(), later.clone()),
         failed: failed_sender,
         stop: stop_acting.clone(),
     };
-    let acting = TaskTracker::new();
     for (shard, outbox) in shards.iter().zip(outboxes) {
-        acting.spawn(office.clone().hold(shard.clone()));
-        let afar = Arc::new(crate::cluster::Alone);
-        acting.spawn(shard::deliver(shard.clone(), outbox, afar, stop_acting.clone()));
+        let afar = Arc::new(Passing(cluster.clone()));
+        let delivering = shard::deliver(shard.clone(), outbox, afar, stop_acting.clone());
+        cluster.acting.spawn(delivering);
     }
-    for shard in &shards {
-        tokio::select! {
-            () = shard.until_acting(true) => {}
-            Some((shard, error)) = failed.recv() => {
-                return Err(anyhow::Error::new(error).context(format!("shard {shard}")));
-            }
-        }
-    }
-    if let Some(worker) = &worker {
-        worker.start();
-    }
-
     let tokens =
         Tokens::new(!config.listen.ip().is_loopback() && !config.insecure || config.require_token);
     tokens.reload(&*engine)?;
     let node = Arc::new(Node {
         config,
         address,
-        identity,
+        cluster: cluster.clone(),
         engine,
         shards,
-        worker,
+        worker: worker.clone(),
         dispatch: dispatch.clone(),
         remotes,
         batches,
         metrics,
         notices,
         tokens,
-        started: clock::now(),
+        started,
         listeners: parking_lot::Mutex::new(0),
         next_shard: AtomicUsize::new(rand::random_range(0..64)),
     });
-    let rates = dispatch.clone();
-    tokio::spawn(async move { rates.keep_rates().await });
-    let admin_token = first_admin_token(&node).await?;
-    node.batches.go_on(&node)?;
-    let serving = tokio::spawn(http::serve(node.clone(), listener, tls, stop.clone()));
-    let ingesting = ingest::start(&node, &stop)?;
-    Ok(RunningServer {
-        node,
-        dispatch,
-        acting,
-        stop_acting,
+    let _ = later.set(Arc::downgrade(&node));
+    let peers = peering.serve(&cluster, &node.engine, &stop_acting);
+    cluster.open(office);
+    let mut server = RunningServer {
+        node: node.clone(),
+        dispatch: dispatch.clone(),
+        stop_acting: stop_acting.clone(),
         failed,
-        stop,
-        serving,
-        ingesting,
+        stop: stop.clone(),
+        serving: tokio::spawn(async {}),
+        peers,
+        ingesting: TaskTracker::new(),
         address,
-        admin_token,
+        admin_token: None,
+    };
+    tokio::spawn(cluster.clone().keep_attending(stop_acting.clone()));
+    server.until_led().await?;
+    if let Some(worker) = &worker {
+        worker.start();
+    }
+    tokio::spawn(cluster.clone().introduce(stop_acting.clone()));
+    tokio::spawn(cluster.clone().keep_managing(stop_acting.clone()));
+    tokio::spawn(keep_in_step(node.clone(), stop_acting.clone()));
+    tokio::spawn(async move { dispatch.keep_rates().await });
+    server.admin_token = first_admin_token(&node).await?;
+    let router = http::router(node.clone());
+    server.serving = tokio::spawn(http::serve(router, listener, tls, stop.clone()));
+    server.ingesting = ingest::start(&node, &stop)?;
+    Ok(server)
+}
+
+/// What is done when a shard has been taken over: workers that hold runs of it get a fresh lease,
+/// and its batches are seen to.
+fn taken_over(remotes: Arc<Remotes>, node: Arc<OnceLock<Weak<Node>>>) -> Arc<shard::Held> {
+    Arc::new(move |shard, held| {
+        remotes.take_up_held(held);
+        if let Some(node) = node.get().and_then(Weak::upgrade)
+            && let Err(error) = node.batches.go_on(&node, shard)
+        {
+            tracing::error!(shard, %error, "the batches of a shard cannot be read");
+        }
     })
+}
+
+/// How often it is looked for what other nodes have changed.
+const IN_STEP_EVERY: Duration = Duration::from_millis(500);
+
+/// Keeps what this node has in memory of shard 0 in step with what is stored: other nodes change it.
+async fn keep_in_step(node: Arc<Node>, stop: CancellationToken) {
+    let mut interval = tokio::time::interval(IN_STEP_EVERY);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = interval.tick() => {}
+        }
+        if node.cluster.book.all().is_empty() {
+            continue;
+        }
+        let looked = node.tokens.reload(&*node.engine).and_then(|()| node.load_queues());
+        if let Err(error) = looked {
+            tracing::error!(%error, "what other nodes have changed cannot be read");
+        }
+    }
 }
 
 /// Beyond loopback a server wants TLS and tokens, or to be told that it does not.
@@ -207,7 +259,7 @@ fn gone(worker: Option<&Arc<LocalWorker>>) -> Arc<shard::Gone> {
 
 fn make_worker(
     config: &Config,
-    identity: &NodeIdentity,
+    cluster: &Cluster,
     dispatch: &Arc<Dispatch>,
     shards: &[ShardHandle],
 ) -> anyhow::Result<Option<Arc<LocalWorker>>> {
@@ -218,14 +270,14 @@ fn make_worker(
         extra_ca_file: config.http_ca_file.clone(),
         ..ExecutorOptions::default()
     })?;
-    let name = config.worker_name.clone().unwrap_or_else(host_name);
+    let name = config.worker_name.clone().unwrap_or_else(|| cluster.row().name);
     let options = LocalOptions {
         name: built_in_name(&name).into(),
         queues: config.worker_queues.iter().cloned().collect(),
         command_slots: config.worker_slots,
         http_slots: config.worker_http_slots,
         output_limit: config.output_limit,
-        instance: identity.instance(),
+        instance: cluster.identity.instance(),
     };
     Ok(Some(LocalWorker::new(options, executor, dispatch.clone(), shards.to_vec())))
 }
@@ -243,6 +295,10 @@ pub fn host_name() -> String {
 /// A server that wants tokens and has none that may make others makes one, which is shown this
 /// once. So whoever may start the server can get in again when all such tokens have expired.
 async fn first_admin_token(node: &Arc<Node>) -> anyhow::Result<Option<String>> {
+    // A node that has joined others has their tokens, or will have them soon.
+    if !node.shards[0].acts_here() {
+        return Ok(None);
+    }
     let tokens = read::tokens(&*node.view(), 0)?;
     if !node.tokens.required || tokens.iter().any(|token| token.is_admin(clock::now())) {
         return Ok(None);
@@ -272,6 +328,24 @@ impl RunningServer {
         self.address
     }
 
+    /// Where other nodes reach it, if they do.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<String> {
+        Some(self.node.cluster.row().peer_address).filter(|address| !address.is_empty())
+    }
+
+    /// Which node of the cluster it is.
+    #[must_use]
+    pub fn node_number(&self) -> u64 {
+        self.node.cluster.identity.node
+    }
+
+    /// How many shards act here.
+    #[must_use]
+    pub fn acting_shards(&self) -> usize {
+        self.node.shards.iter().filter(|shard| shard.acts_here()).count()
+    }
+
     /// The secret of the admin token, if one was made at this start.
     #[must_use]
     pub fn admin_token(&self) -> Option<&str> {
@@ -282,6 +356,37 @@ impl RunningServer {
     #[must_use]
     pub fn shards(&self) -> usize {
         self.node.shards.len()
+    }
+
+    /// Waits until every shard is led: by this node if it is alone, by any if it is not.
+    async fn until_led(&mut self) -> anyhow::Result<()> {
+        let cluster = self.node.cluster.clone();
+        let led = async {
+            for shard in &self.node.shards {
+                loop {
+                    let leader = cluster.leader(shard.shard);
+                    match leader == Some(cluster.identity.node) {
+                        true => shard.until_acting(true).await,
+                        false if leader.is_none() => tokio::time::sleep(LOOK_EVERY).await,
+                        false => {}
+                    }
+                    if leader.is_some() {
+                        break;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            within = tokio::time::timeout(LED_WITHIN, led) => {
+                if within.is_err() {
+                    tracing::warn!("some shards have no leader yet; going on without");
+                }
+                Ok(())
+            }
+            Some((shard, error)) = self.failed.recv() => {
+                Err(anyhow::Error::new(error).context(format!("shard {shard}")))
+            }
+        }
     }
 
     /// Waits until a shard fails. That is for good: the process should say so and end.
@@ -314,14 +419,19 @@ impl RunningServer {
         let _ = self.serving.await;
         self.ingesting.wait().await;
         self.node.batches.stop().await;
+        // What others can lead they lead before this node is gone.
+        self.node.cluster.retire().await;
         self.stop_acting.cancel();
         for shard in &self.node.shards {
             shard.stop();
         }
-        self.acting.close();
-        self.acting.wait().await;
+        self.node.cluster.acting.close();
+        self.node.cluster.acting.wait().await;
         let engine = self.node.engine.clone();
         tokio::task::spawn_blocking(move || engine.close()).await??;
+        if let Some(peers) = self.peers {
+            let _ = peers.await;
+        }
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! `bellwether cluster …`: the nodes, their shards and the workers.
 
 use anyhow::Result;
-use bellwether_api::{Cluster, Worker};
+use bellwether_api::{Cluster, ShardState, Worker};
 use clap::{Args, Subcommand};
 
 use crate::context::{ClientArgs, Context};
@@ -44,15 +44,25 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     screen.line("")?;
     let mut nodes = Table::new(&[
         Column::text("NODE"),
+        Column::new("STATE"),
+        Column::text("ZONE"),
         Column::new("LISTENS"),
+        Column::text("PEERS"),
         Column::new("STARTED"),
+        Column::number("LEADS"),
+        Column::number("REPLICAS"),
         Column::number("DISK"),
     ]);
     for node in &cluster.nodes {
         nodes.row([
             (node.name.clone(), Tone::Plain),
+            (node.state.clone(), if node.state == "up" { Tone::Good } else { Tone::Busy }),
+            (node.zone.clone(), Tone::Plain),
             (node.listen.clone(), Tone::Plain),
-            (screen.when(node.started_at.0), Tone::Plain),
+            (node.peer.clone(), Tone::Plain),
+            (node.started_at.map_or_else(String::new, |at| screen.when(at.0)), Tone::Plain),
+            (node.leads.to_string(), Tone::Plain),
+            (node.replicas.to_string(), Tone::Plain),
             (bytes_text(node.disk_bytes), Tone::Plain),
         ]);
     }
@@ -61,6 +71,8 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     let mut shards = Table::new(&[
         Column::number("SHARD"),
         Column::text("LEADER"),
+        Column::text("REPLICAS"),
+        Column::number("LAG"),
         Column::number("TERM"),
         Column::number("OPEN"),
         Column::number("READY"),
@@ -69,7 +81,12 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     for shard in &cluster.shards {
         shards.row([
             (shard.shard.to_string(), Tone::Plain),
-            (shard.leader.clone(), Tone::Plain),
+            match &shard.leader {
+                Some(leader) => (leader.clone(), Tone::Plain),
+                None => ("nobody".to_owned(), Tone::Bad),
+            },
+            (replicas_text(shard), Tone::Plain),
+            (shard.lag.values().max().copied().unwrap_or(0).to_string(), Tone::Plain),
             (shard.term.to_string(), Tone::Faint),
             (shard.open_runs.to_string(), Tone::Plain),
             (shard.ready_runs.to_string(), Tone::Plain),
@@ -84,6 +101,12 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     }
     screen.table(&worker_table(workers))?;
     Ok(())
+}
+
+/// Who has replicas; those that only follow are in brackets.
+fn replicas_text(shard: &ShardState) -> String {
+    let learners = shard.learners.iter().map(|name| format!("({name})"));
+    shard.voters.iter().cloned().chain(learners).collect::<Vec<_>>().join(" ")
 }
 
 /// Workers as a table.

@@ -1,12 +1,13 @@
 //! Which value of each setting counts.
 
 use std::fmt::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_core::settings::Settings;
-use bellwether_server::{Config, Source, TlsFiles};
+use bellwether_server::{Config, PeerTlsFiles, Source, TlsFiles};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
@@ -139,6 +140,7 @@ pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> 
         },
         ..defaults.clone()
     };
+    fill_cluster(&mut config, &mut layers)?;
     config.ingest = ingest(&mut layers)?;
     let tls_cert = {
         let p = pick!(layers, tls_cert);
@@ -179,6 +181,69 @@ pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> 
 
 fn lasting(duration: Duration) -> Lasting {
     Lasting(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Where a node that joins others is reached, unless it is told otherwise.
+const PEER_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2356);
+
+fn fill_cluster(config: &mut Config, layers: &mut Layers<'_>) -> Result<()> {
+    config.peer_listen = {
+        let p = pick!(layers, peer_listen);
+        layers.maybe(p)
+    };
+    config.peer_advertise = {
+        let p = pick!(layers, peer_advertise);
+        layers.maybe(p)
+    };
+    config.join = {
+        let p = pick!(layers, join);
+        layers.or(p, Vec::new())
+    };
+    if !config.join.is_empty() && config.peer_listen.is_none() {
+        config.peer_listen = Some(PEER_LISTEN);
+    }
+    config.name = {
+        let p = pick!(layers, name);
+        layers.maybe(p)
+    };
+    config.zone = {
+        let p = pick!(layers, zone);
+        layers.or(p, String::new())
+    };
+    let (ca, cert, key) = (
+        {
+            let p = pick!(layers, peer_ca);
+            layers.maybe(p)
+        },
+        {
+            let p = pick!(layers, peer_cert);
+            layers.maybe(p)
+        },
+        {
+            let p = pick!(layers, peer_key);
+            layers.maybe(p)
+        },
+    );
+    config.peer_tls = match (ca, cert, key) {
+        (Some(ca), Some(cert), Some(key)) => Some(PeerTlsFiles { ca, cert, key }),
+        (None, None, None) => None,
+        _ => {
+            return Err(usage(
+                "--peer-ca, --peer-cert and --peer-key go together: give all or none",
+            ));
+        }
+    };
+    let secret_file = {
+        let p = pick!(layers, cluster_secret_file);
+        layers.maybe(p)
+    };
+    if let Some(path) = secret_file {
+        let read = std::fs::read_to_string(&path).map_err(|error| {
+            usage(format!("--cluster-secret-file {} cannot be read: {error}", path.display()))
+        })?;
+        config.cluster_secret = Some(read.trim().to_owned());
+    }
+    Ok(())
 }
 
 /// Sources are shown without their passwords.

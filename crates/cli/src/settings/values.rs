@@ -66,6 +66,55 @@ pub struct Values {
     )]
     pub shutdown_grace: Option<Lasting>,
 
+    /// Where other nodes reach this one [default: nowhere; with --join 127.0.0.1:2356]
+    #[arg(
+        long,
+        env = "BELLWETHER_PEER_LISTEN",
+        value_name = "ADDRESS:PORT",
+        help_heading = "Cluster"
+    )]
+    pub peer_listen: Option<SocketAddr>,
+    /// The address that other nodes dial, if it is not the one above
+    #[arg(
+        long,
+        env = "BELLWETHER_PEER_ADVERTISE",
+        value_name = "HOST:PORT",
+        help_heading = "Cluster"
+    )]
+    pub peer_advertise: Option<String>,
+    /// A node of the cluster to join, at its --peer-listen; repeatable
+    #[arg(
+        long,
+        env = "BELLWETHER_JOIN",
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        help_heading = "Cluster"
+    )]
+    pub join: Option<Vec<String>>,
+    /// The node's name [default: the host's]
+    #[arg(long, env = "BELLWETHER_NODE_NAME", value_name = "NAME", help_heading = "Cluster")]
+    pub name: Option<String>,
+    /// Where the node stands; replicas are kept in different zones
+    #[arg(long, env = "BELLWETHER_ZONE", value_name = "NAME", help_heading = "Cluster")]
+    pub zone: Option<String>,
+    /// The cluster's certificate authority (PEM), for TLS among nodes
+    #[arg(long, env = "BELLWETHER_PEER_CA", value_name = "FILE", help_heading = "Cluster")]
+    pub peer_ca: Option<PathBuf>,
+    /// This node's certificate (PEM)
+    #[arg(long, env = "BELLWETHER_PEER_CERT", value_name = "FILE", help_heading = "Cluster")]
+    pub peer_cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, env = "BELLWETHER_PEER_KEY", value_name = "FILE", help_heading = "Cluster")]
+    pub peer_key: Option<PathBuf>,
+    /// A file with a secret that all nodes know, instead of certificates
+    #[arg(
+        long,
+        env = "BELLWETHER_CLUSTER_SECRET_FILE",
+        value_name = "FILE",
+        help_heading = "Cluster"
+    )]
+    pub cluster_secret_file: Option<PathBuf>,
+
     /// A broker to read jobs from, such as nats://HOST?stream=NAME or amqp://HOST/VHOST?queue=NAME;
     /// repeatable
     #[arg(

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! meta     shard 'term' | 'shard' | 'store' | 'group' ns group | 'token' name | 'queue' name
+//!          shard 'node' number
 //! due      shard time kind id [n]         value: the whole one-off job, or nothing
 //! index    shard id                       a one-off job in compact form → where it is
 //! job      shard id
@@ -231,6 +232,18 @@ pub fn queue(shard: Shard, name: &str) -> Bytes {
 #[must_use]
 pub fn queues(shard: Shard) -> (Bytes, Bytes) {
     Key::of(shard).raw(b"queue").range()
+}
+
+/// A node of the cluster.
+#[must_use]
+pub fn node(shard: Shard, number: u64) -> Bytes {
+    Key::of(shard).raw(b"node").raw(&number.to_be_bytes()).done()
+}
+
+/// All nodes of the cluster.
+#[must_use]
+pub fn nodes(shard: Shard) -> (Bytes, Bytes) {
+    Key::of(shard).raw(b"node").range()
 }
 
 /// Takes the key of a queue's bounds apart.

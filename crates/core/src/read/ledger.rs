@@ -2,7 +2,7 @@
 
 use crate::id::JobId;
 use crate::key;
-use crate::record::{self, Audit, QueueRow, Tick, TokenRow};
+use crate::record::{self, Audit, NodeRow, QueueRow, Tick, TokenRow};
 use crate::time::Time;
 use crate::waist::{Family, Shard, StoreError, View};
 
@@ -84,6 +84,15 @@ pub fn queues(view: &dyn View, shard: Shard) -> Result<Vec<(String, QueueRow)>, 
         Ok((key::read_queue(&key)?, record::decode("queue", value)?))
     });
     rows.collect()
+}
+
+/// All nodes of the cluster, also those that have left.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn nodes(view: &dyn View, shard: Shard) -> Result<Vec<NodeRow>, StoreError> {
+    let (from, to) = key::nodes(shard);
+    view.scan(Family::Meta, &from, &to).map(|row| record::decode("node", row?.1)).collect()
 }
 
 /// All tokens of a shard.

@@ -256,6 +256,44 @@ pub struct QueueRow {
     pub paused: Option<Mark>,
 }
 
+/// A node of the cluster, kept in shard 0.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct NodeRow {
+    /// Its number. Never given to another.
+    #[prost(uint64, tag = "1")]
+    pub node: u64,
+    /// Its name. No two nodes of a cluster have the same.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// Where other nodes reach it.
+    #[prost(string, tag = "3")]
+    pub peer_address: String,
+    /// Where its API is.
+    #[prost(string, tag = "4")]
+    pub api_address: String,
+    /// Where it stands: replicas of a shard are kept in different zones.
+    #[prost(string, tag = "5")]
+    pub zone: String,
+    /// When it joined.
+    #[prost(int64, tag = "6")]
+    pub joined_ms: i64,
+    /// What is to become of it.
+    #[prost(enumeration = "NodeState", tag = "7")]
+    pub state: i32,
+}
+
+/// What is to become of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, prost::Enumeration)]
+#[repr(i32)]
+pub enum NodeState {
+    /// It takes part.
+    Member = 0,
+    /// It is being emptied.
+    Leaving = 1,
+    /// It has left, and its number is not used again.
+    Gone = 2,
+}
+
 /// What a shard remembers about itself.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
 pub struct ShardRow {

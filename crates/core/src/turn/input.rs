@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{BatchInput, Lane};
 use crate::id::{BatchId, JobId, RunId};
 use crate::key::DueKey;
-use crate::record::{AttemptResult, Definition, EventKind, OutputChunk, RunStatus};
+use crate::record::{AttemptResult, Definition, EventKind, NodeRow, OutputChunk, RunStatus};
 use crate::time::Time;
 use crate::waist::StoreError;
 
@@ -169,6 +169,13 @@ pub enum Input {
         /// What to change.
         change: QueueChange,
     },
+    /// Change who belongs to the cluster.
+    Node {
+        /// Who asks.
+        actor: String,
+        /// What to change.
+        change: NodeChange,
+    },
     /// Revoke a token.
     RevokeToken {
         /// Who asks.
@@ -190,6 +197,19 @@ pub struct NewJob {
     /// The id to give it, if a key was reserved for it in another shard, and the instant up to
     /// which that reservation is good.
     pub reserved: Option<(JobId, Time)>,
+}
+
+/// What to change about the nodes of the cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NodeChange {
+    /// A new node, whose number is yet to be given. If its name is taken, it gets another.
+    Join(NodeRow),
+    /// A node says how it is reached. One that is not known is added under its number.
+    Introduce(NodeRow),
+    /// A node is to be emptied.
+    Leave(u64),
+    /// A node has been emptied, or will not come back.
+    Forget(u64),
 }
 
 /// What to change about a queue's bounds. What is absent stays as it is.
@@ -320,6 +340,8 @@ pub enum Reply {
     },
     /// The report came too late or under a void token, and changed nothing.
     Stale,
+    /// A node was added or found, under this number and name.
+    Node(u64, String),
 }
 
 /// What creating a job led to.

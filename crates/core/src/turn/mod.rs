@@ -35,6 +35,7 @@ mod input;
 mod job;
 mod load;
 mod memory;
+mod node;
 mod once;
 mod order;
 mod overlay;
@@ -142,6 +143,7 @@ impl<'a> Turn<'a> {
             Input::Batch { batch, input } => self.batch(batch, *input),
             Input::PutToken { actor, token } => self.put_token(&actor, token),
             Input::PutQueue { actor, name, change } => self.put_queue(&actor, &name, change),
+            Input::Node { actor, change } => self.change_node(&actor, change),
             Input::RevokeToken { actor, name, keep_admin } => {
                 self.revoke_token(&actor, &name, keep_admin)
             }

@@ -149,6 +149,17 @@ impl Log {
         Ok(GroupLog { shared: self.shared.clone(), queue, number })
     }
 
+    /// Forgets a group that has left this node; `done` is called when that is durable. Nobody may
+    /// write for it any more.
+    ///
+    /// # Errors
+    /// When the log is closed.
+    pub fn forget(&self, number: u16, done: Done) -> io::Result<()> {
+        let log = self.group(number)?;
+        self.shared.groups.lock().remove(&number);
+        log.ask(Write::Forgotten, Some(done))
+    }
+
     /// Waits until all handles of groups are gone and everything has been written.
     pub fn close(&self) {
         drop(self.queue.lock().take());

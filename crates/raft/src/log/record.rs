@@ -27,7 +27,7 @@ pub(super) struct Record {
     #[prost(uint32, tag = "1")]
     pub group: u32,
     /// What.
-    #[prost(oneof = "What", tags = "2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "What", tags = "2, 3, 4, 5, 6, 7, 8")]
     pub what: Option<What>,
 }
 
@@ -51,7 +51,14 @@ pub(super) enum What {
     /// Entries up to this one are not needed any more.
     #[prost(message, tag = "7")]
     Purged(Point),
+    /// The group has left this node: nothing that was written for it before counts any more.
+    #[prost(message, tag = "8")]
+    Forgotten(Forgotten),
 }
+
+/// That a group has left.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(super) struct Forgotten {}
 
 /// The beginning of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]

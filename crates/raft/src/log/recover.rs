@@ -106,9 +106,16 @@ fn take(found: &mut Found, record: Record, place: Place) -> Result<(), String> {
     if let What::Mark(_) = what {
         return Ok(());
     }
+    if let What::Forgotten(_) = what {
+        found.groups.remove(&number);
+        for segment in found.segments.values_mut() {
+            segment.highest.remove(&number);
+        }
+        return Ok(());
+    }
     let group = found.groups.entry(number).or_default();
     match what {
-        What::Mark(_) => {}
+        What::Mark(_) | What::Forgotten(_) => {}
         What::Entry(entry) => {
             let point = entry.point.ok_or("an entry has no place")?;
             group.push(point, None, Some(place)).map_err(|error| error.to_string())?;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::group::{Entry, GroupState, Place};
-use super::record::{self, Cut, MAGIC, Mark, Point, Record, SEGMENT_HEADER, StoredEntry, What};
+use super::record::{
+    self, Cut, Forgotten, MAGIC, Mark, Point, Record, SEGMENT_HEADER, StoredEntry, What,
+};
 use super::{Done, Shared};
 
 /// Something to be written for a group.
@@ -18,6 +20,7 @@ pub(super) enum Write {
     Committed(Point),
     Truncated(Option<Point>),
     Purged(Point),
+    Forgotten,
 }
 
 pub(super) struct Request {
@@ -97,7 +100,7 @@ impl Writer {
         for request in requests.by_ref() {
             let Request { group, write, done } = request;
             waiting.extend(done);
-            purged |= matches!(write, Write::Purged(_));
+            purged |= matches!(write, Write::Purged(_) | Write::Forgotten);
             self.add(group, write, segment, &mut buffer, &mut places);
         }
         let files = &self.shared.files;
@@ -155,6 +158,13 @@ impl Writer {
             Write::Purged(point) => {
                 state.purged = Some(point);
                 What::Purged(point)
+            }
+            Write::Forgotten => {
+                self.states.remove(&group);
+                for segment in self.segments.values_mut() {
+                    segment.highest.remove(&group);
+                }
+                What::Forgotten(Forgotten {})
             }
         };
         record::write(&Record { group: u32::from(group), what: Some(what) }, buffer);

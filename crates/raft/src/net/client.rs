@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bellwether_core::waist::Shard;
 use bellwether_protocol::peer::v1 as wire;
@@ -24,20 +23,13 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
-use tonic::transport::{Channel, Endpoint};
 
 use super::convert::{append, appended_of, ballot, point, vote, vote_request, vote_response_of};
-use super::{Identity, MESSAGE_MAX};
+use super::{Dialing, Identity, MESSAGE_MAX, Way};
 use crate::codec::encode_position;
 use crate::snapshot::ShardCopy;
 use crate::types::{Peer, Types, Vote};
 
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(2);
-/// How often an idle connection is tried, and how long that may take: one that is half open must
-/// not look alive for longer.
-const KEEPALIVE: Duration = Duration::from_secs(1);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Parts of a copy that are read ahead.
 const PARTS_AHEAD: usize = 4;
 
@@ -45,15 +37,16 @@ const PARTS_AHEAD: usize = 4;
 #[derive(Clone)]
 pub struct Network {
     identity: Identity,
+    dialing: Dialing,
     /// By address: one connection serves all groups. It is made when it is first needed.
-    channels: Arc<Mutex<BTreeMap<String, Channel>>>,
+    ways: Arc<Mutex<BTreeMap<String, Way>>>,
 }
 
 impl Network {
     /// Nobody has been reached yet.
     #[must_use]
-    pub fn new(identity: Identity) -> Network {
-        Network { identity, channels: Arc::default() }
+    pub fn new(identity: Identity, dialing: Dialing) -> Network {
+        Network { identity, dialing, ways: Arc::default() }
     }
 
     /// The connections of one group.
@@ -62,19 +55,13 @@ impl Network {
         GroupNetwork { network: self.clone(), group }
     }
 
-    fn channel(&self, address: &str) -> Result<Channel, tonic::transport::Error> {
-        if let Some(channel) = self.channels.lock().get(address) {
-            return Ok(channel.clone());
+    fn way(&self, address: &str) -> io::Result<Way> {
+        if let Some(way) = self.ways.lock().get(address) {
+            return Ok(way.clone());
         }
-        let endpoint = Endpoint::from_shared(format!("http://{address}"))?
-            .connect_timeout(CONNECT)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-            .keep_alive_while_idle(true);
-        let channel = endpoint.connect_lazy();
-        self.channels.lock().insert(address.to_owned(), channel.clone());
-        Ok(channel)
+        let way = self.dialing.way(address)?;
+        self.ways.lock().insert(address.to_owned(), way.clone());
+        Ok(way)
     }
 }
 
@@ -96,7 +83,7 @@ impl RaftNetworkFactory<Types> for GroupNetwork {
             to: target,
             group: u32::from(self.group),
         };
-        let client = self.network.channel(&peer.address).map(|channel| {
+        let client = self.network.way(&peer.address).map(|channel| {
             PeersClient::new(channel)
                 .max_decoding_message_size(MESSAGE_MAX)
                 .max_encoding_message_size(MESSAGE_MAX)
@@ -109,7 +96,7 @@ impl RaftNetworkFactory<Types> for GroupNetwork {
 pub struct Client {
     header: wire::Header,
     /// Or why there can be none.
-    client: Result<PeersClient<Channel>, String>,
+    client: Result<PeersClient<Way>, String>,
 }
 
 fn unreachable(error: impl std::fmt::Display) -> Unreachable<Types> {
@@ -121,7 +108,7 @@ fn refused(error: &io::Error) -> RPCError<Types> {
 }
 
 impl Client {
-    fn client(&self) -> Result<PeersClient<Channel>, RPCError<Types>> {
+    fn client(&self) -> Result<PeersClient<Way>, RPCError<Types>> {
         self.client.clone().map_err(|error| RPCError::Unreachable(unreachable(error)))
     }
 

@@ -5,9 +5,11 @@
 
 mod client;
 mod convert;
+mod dial;
 mod server;
 
 pub use client::Network;
+pub use dial::{Dialing, SECRET_HEADER, Way};
 pub use server::{Groups, Service, service};
 
 /// The largest message that is sent or taken.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bellwether_core::id::BatchId;
 use bellwether_core::read;
-use bellwether_core::waist::StoreError;
+use bellwether_core::waist::{Shard, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -53,16 +53,13 @@ impl Batches {
         });
     }
 
-    /// Goes on with all batches that are not over.
+    /// Goes on with all batches of a shard that are not over.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn go_on(&self, node: &Arc<Node>) -> Result<(), StoreError> {
-        let view = node.view();
-        for shard in node.shard_numbers() {
-            for id in read::batches_to_go_on_with(&*view, shard)? {
-                self.see_to(node, id);
-            }
+    pub fn go_on(&self, node: &Arc<Node>, shard: Shard) -> Result<(), StoreError> {
+        for id in read::batches_to_go_on_with(&*node.view(), shard)? {
+            self.see_to(node, id);
         }
         Ok(())
     }

@@ -20,6 +20,9 @@ pub struct NodeIdentity {
     pub node: u64,
     /// How many shards the cluster has.
     pub shards: u16,
+    /// Whether its groups have begun. The first node of a cluster begins all of them; after that
+    /// nobody ever does again.
+    pub founded: bool,
 }
 
 impl NodeIdentity {
@@ -81,7 +84,8 @@ mod tests {
     fn it_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(NodeIdentity::read(dir.path()).unwrap(), None);
-        let identity = NodeIdentity { cluster: "c1".to_owned(), node: 2, shards: 16 };
+        let identity =
+            NodeIdentity { cluster: "c1".to_owned(), node: 2, shards: 16, founded: true };
         identity.write(dir.path()).unwrap();
         assert_eq!(NodeIdentity::read(dir.path()).unwrap(), Some(identity));
         fs::write(path(dir.path()), "{").unwrap();

@@ -1,26 +1,181 @@
-//! A server as one node of a cluster: who it is, and what nodes say to one another.
+//! A server as one node of a cluster: who it is, who the others are, and what they say to one
+//! another.
 //!
+//! ```text
+//!   Book ◄── attend: every node tells every other how it stands
+//!    │
+//!    ├─► passing: what a shard is asked goes to the node that leads it
+//!    ├─► reading: how far a replica must be to show all that anybody was told of
+//!    └─► manage: the leader of shard 0 sees to it that replicas and leaders are where they should be
+//! ```
 //! Each shard has its leader on one node; any node takes requests and workers, and passes what it
 //! gets on to the node that leads the shard. The language of that is in [`wire`]. Not here: how
 //! shards are replicated, which is for `bellwether-raft`, and what a shard decides, which is for
 //! `bellwether_core::turn`.
 
+mod attend;
+mod book;
 mod identity;
+mod join;
+mod manage;
+mod passing;
+mod reading;
+mod service;
 pub mod wire;
 
-use bellwether_core::waist::Shard;
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use crate::shard::{Afar, Item};
+use bellwether_core::read;
+use bellwether_core::record::NodeRow;
+use bellwether_core::time::Time;
+use bellwether_core::waist::{Shard, StoreError};
+use bellwether_protocol::node::v1::nodes_client::NodesClient;
+use bellwether_raft::engine::RaftEngine;
+use bellwether_raft::net::{Dialing, Way};
+use bellwether_raft::types::Peer;
+use bellwether_store::Engine;
+use parking_lot::{Mutex, RwLock};
+use tokio_util::task::TaskTracker;
 
+use crate::shard::{Office, ShardHandle};
+
+pub use book::Known;
 pub use identity::NodeIdentity;
+pub use join::join;
+pub use passing::Passing;
+pub use service::service;
 
-/// There are no other nodes.
-pub struct Alone;
+/// The largest message that is sent or taken.
+const MESSAGE_MAX: usize = 256 * 1024 * 1024;
 
-impl Afar for Alone {
-    fn bring(&self, _: Shard, items: Vec<Item>) -> BoxFuture<'_, Vec<Item>> {
-        futures::future::ready(items).boxed()
+/// This node's part in its cluster.
+pub struct Cluster {
+    /// Which node it is.
+    pub identity: NodeIdentity,
+    engine: Arc<RaftEngine>,
+    shards: Vec<ShardHandle>,
+    /// This node as the cluster knows it.
+    row: RwLock<NodeRow>,
+    started: Time,
+    /// The other nodes.
+    pub book: Book,
+    dialing: Dialing,
+    /// Ways to other nodes, by address.
+    ways: Mutex<BTreeMap<String, NodesClient<Way>>>,
+    /// Set once shards can act here.
+    office: OnceLock<Office>,
+    /// Whoever acts for shards.
+    pub acting: TaskTracker,
+    stopping: AtomicBool,
+}
+
+use book::Book;
+
+impl Cluster {
+    /// A node that has yet to be heard.
+    #[must_use]
+    pub fn new(
+        identity: NodeIdentity,
+        engine: Arc<RaftEngine>,
+        shards: Vec<ShardHandle>,
+        row: NodeRow,
+        started: Time,
+        dialing: Dialing,
+    ) -> Arc<Cluster> {
+        Arc::new(Cluster {
+            identity,
+            engine,
+            shards,
+            row: RwLock::new(row),
+            started,
+            book: Book::default(),
+            dialing,
+            ways: Mutex::default(),
+            office: OnceLock::new(),
+            acting: TaskTracker::new(),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// This node as the cluster knows it.
+    #[must_use]
+    pub fn row(&self) -> NodeRow {
+        self.row.read().clone()
+    }
+
+    /// From here on shards act here when this node leads them.
+    pub fn open(&self, office: Office) {
+        let _ = self.office.set(office);
+        for shard in self.engine.replicas() {
+            self.hold(shard);
+        }
+    }
+
+    fn hold(&self, shard: Shard) {
+        if let (Some(office), Some(handle)) =
+            (self.office.get(), self.shards.get(usize::from(shard)))
+        {
+            self.acting.spawn(office.clone().hold(handle.clone()));
+        }
+    }
+
+    /// Takes note of what is stored about the nodes.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn read_nodes(&self) -> Result<(), StoreError> {
+        if self.engine.has(0) {
+            let rows = read::nodes(&*self.engine.view(), 0)?;
+            if let Some(own) = rows.iter().find(|row| row.node == self.identity.node) {
+                *self.row.write() = own.clone();
+            }
+            self.book.set_rows(self.identity.node, rows);
+        }
+        Ok(())
+    }
+
+    /// Who leads a shard, as far as is known.
+    #[must_use]
+    pub fn leader(&self, shard: Shard) -> Option<u64> {
+        match self.engine.has(shard) {
+            true => self.engine.leader(shard),
+            false => self.book.leader(shard),
+        }
+    }
+
+    /// How a node is reached by the groups that it takes part in.
+    fn peer(&self, node: u64) -> Option<Peer> {
+        let row = if node == self.identity.node { self.row() } else { self.book.get(node)?.row };
+        Some(Peer { address: row.peer_address, zone: row.zone })
+    }
+
+    /// The way to a node.
+    fn to(&self, node: u64) -> io::Result<NodesClient<Way>> {
+        let address = self.book.address(node).filter(|address| !address.is_empty());
+        let address = address.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, format!("node {node} cannot be reached"))
+        })?;
+        self.way(&address)
+    }
+
+    fn way(&self, address: &str) -> io::Result<NodesClient<Way>> {
+        if let Some(way) = self.ways.lock().get(address) {
+            return Ok(way.clone());
+        }
+        let way = NodesClient::new(self.dialing.way(address)?)
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX);
+        self.ways.lock().insert(address.to_owned(), way.clone());
+        Ok(way)
+    }
+
+    /// This node is about to stop: it is not to be given anything to lead, and gives away what it
+    /// leads. Returns once it has, or cannot.
+    pub async fn retire(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.give_away().await;
     }
 }

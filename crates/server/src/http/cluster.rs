@@ -16,6 +16,7 @@ use bellwether_core::time::Time;
 use bellwether_store::Engine;
 
 use super::answer::Answer;
+use super::present_cluster;
 use crate::access::Caller;
 use crate::clock;
 use crate::node::Node;
@@ -126,7 +127,7 @@ fn resources(offered: Offered) -> Resources {
     Resources { cpu, memory: offered.memory_bytes.map(Size) }
 }
 
-/// The node and its shards.
+/// The nodes and the shards, as the node that is asked knows them.
 #[utoipa::path(get, path = "/v1/cluster", tag = "operations", operation_id = "getCluster",
     responses(
         (status = 200, description = "The cluster", body = Cluster),
@@ -134,24 +135,5 @@ fn resources(offered: Offered) -> Resources {
     ))]
 pub async fn cluster(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Cluster>> {
     caller.need(Role::Viewer)?;
-    let name = node.config.worker_name.clone().unwrap_or_else(host_name);
-    let shards = node.shards.iter().map(|shard| ShardState {
-        shard: shard.shard,
-        leader: name.clone(),
-        term: shard.status.term.load(Ordering::Relaxed),
-        open_runs: shard.status.open_runs.load(Ordering::Relaxed),
-        ready_runs: shard.status.ready.lock().iter().map(|(_, count)| count).sum(),
-        wheel_entries: shard.status.wheel_entries.load(Ordering::Relaxed),
-    });
-    Ok(Json(Cluster {
-        id: node.identity.cluster.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        nodes: vec![ApiNode {
-            name: name.clone(),
-            listen: node.address.to_string(),
-            started_at: Instant(node.started),
-            disk_bytes: node.engine.stats().disk_bytes,
-        }],
-        shards: shards.collect(),
-    }))
+    Ok(Json(present_cluster::cluster(&node.cluster)))
 }

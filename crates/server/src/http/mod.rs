@@ -22,6 +22,7 @@ mod ops;
 mod output;
 mod present;
 mod present_batch;
+mod present_cluster;
 mod present_lease;
 mod present_run;
 mod queue_bounds;
@@ -140,7 +141,8 @@ pub fn openapi() -> String {
     text
 }
 
-fn router(node: Arc<Node>) -> Router {
+/// The API of a node.
+pub fn router(node: Arc<Node>) -> Router {
     let (router, _) = document_and_router();
     router
         .merge(docs::routes())

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::TlsFiles;
-use crate::node::Node;
 
 /// How long requests that are under way get when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -45,12 +44,11 @@ pub fn tls_config(files: &TlsFiles) -> anyhow::Result<Arc<rustls::ServerConfig>>
 
 /// Serves until `stop`, then lets requests that are under way finish.
 pub async fn serve(
-    node: Arc<Node>,
+    router: axum::Router,
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     stop: CancellationToken,
 ) {
-    let router = super::router(node);
     let acceptor = tls.map(TlsAcceptor::from);
     let connections = TaskTracker::new();
     loop {

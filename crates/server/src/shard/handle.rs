@@ -195,11 +195,21 @@ impl ShardHandle {
         }
     }
 
+    /// Takes a request that another node has brought. False if the shard does not act here.
+    pub fn take_request(&self, input: Box<Input>, answer: Answer) -> bool {
+        self.status.requests.fetch_add(1, Ordering::Relaxed);
+        let taken = self.pass_here(Item::Request(input, answer)).is_ok();
+        if !taken {
+            self.status.requests.fetch_sub(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
     /// Passes something on to the thread of the shard, if it acts here; else gives it back.
     ///
     /// # Errors
     /// When it does not act here.
-    pub(super) fn pass_here(&self, item: Item) -> Result<(), Item> {
+    pub fn pass_here(&self, item: Item) -> Result<(), Item> {
         // The lock is held while it is sent: once the inbox has been closed, nothing gets into it.
         let inbox = self.way.inbox.read();
         match &*inbox {

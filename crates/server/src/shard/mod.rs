@@ -23,4 +23,4 @@ mod tenure;
 pub use handle::{Asked, Failure, Item, ShardHandle};
 pub use looping::ShardParts;
 pub use outbox::{Afar, deliver};
-pub use tenure::{Gone, Office};
+pub use tenure::{Gone, Held, Office};

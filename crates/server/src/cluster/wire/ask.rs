@@ -1,11 +1,11 @@
 //! Questions to the leader of a shard, and what became of them.
 
 use bellwether_core::id::SHARDS_MAX;
-use bellwether_core::turn::{Input, Rejection, Reply};
+use bellwether_core::turn::{Rejection, Reply};
 use bellwether_core::waist::{Shard, StoreError};
 use bellwether_protocol::node::v1::{self, ask_answer};
 
-use super::{WireError, input, reply, required};
+use super::{WireError, reply, required};
 use crate::shard::Failure;
 
 /// What became of a question.
@@ -36,31 +36,23 @@ impl From<Result<Reply, Failure>> for Answer {
             Ok(reply) => Answer::Reply(reply),
             Err(Failure::Rejected(rejection)) => Answer::Rejected(rejection),
             Err(Failure::Overloaded) => Answer::Overloaded,
-            Err(Failure::Stopped | Failure::Store(StoreError::Closed)) => Answer::Stopped,
-            Err(Failure::Store(StoreError::Fenced { .. })) => Answer::NotLeader { leader: None },
+            Err(Failure::NoLeader(_)) => Answer::NotLeader { leader: None },
+            Err(Failure::Unknown(_) | Failure::Stopped | Failure::Store(StoreError::Closed)) => {
+                Answer::Stopped
+            }
             Err(Failure::Store(error)) => Answer::StoreFailed(error.to_string()),
         }
     }
 }
 
-/// A question as a message.
+/// A shard that a message names.
 ///
 /// # Errors
-/// For an input that a shard makes for itself.
-pub fn encode_request(shard: Shard, input: &Input) -> Result<v1::AskRequest, WireError> {
-    Ok(v1::AskRequest { shard: Some(u32::from(shard)), input: Some(input::encode(input)?) })
-}
-
-/// The shard that is asked, and what.
-///
-/// # Errors
-/// When it is not understood.
-pub fn decode_request(request: v1::AskRequest) -> Result<(Shard, Input), WireError> {
-    let number = required("AskRequest.shard", request.shard)?;
+/// When there is none of that number.
+pub fn decode_shard(field: &'static str, number: Option<u32>) -> Result<Shard, WireError> {
+    let number = required(field, number)?;
     let known = Shard::try_from(number).ok().filter(|shard| *shard < SHARDS_MAX);
-    let shard = known
-        .ok_or(WireError::UnknownValue { field: "AskRequest.shard", value: i64::from(number) })?;
-    Ok((shard, input::decode(required("AskRequest.input", request.input)?)?))
+    known.ok_or(WireError::UnknownValue { field, value: i64::from(number) })
 }
 
 /// An answer as a message.

@@ -5,8 +5,8 @@
 use bellwether_core::id::JobId;
 use bellwether_core::record;
 use bellwether_core::time::Time;
-use bellwether_core::turn::{GroupChange, Input, NewJob, QueueChange};
-use bellwether_protocol::node::v1::{self, group, input::What};
+use bellwether_core::turn::{GroupChange, Input, NewJob, NodeChange, QueueChange};
+use bellwether_protocol::node::v1::{self, group, input::What, node};
 
 use super::{WireError, batch, decode_run, encode_run, job, report, required, stored, time};
 
@@ -89,6 +89,9 @@ pub fn encode(input: &Input) -> Result<v1::Input, WireError> {
             paused: change.paused,
             note: Some(change.note.clone()),
         }),
+        Input::Node { actor, change } => {
+            What::Node(v1::Node { actor: Some(actor.clone()), change: Some(encode_node(change)) })
+        }
         Input::RevokeToken { actor, name, keep_admin } => What::RevokeToken(v1::RevokeToken {
             actor: Some(actor.clone()),
             name: Some(name.clone()),
@@ -189,6 +192,10 @@ pub fn decode(input: v1::Input) -> Result<Input, WireError> {
                 note: required("PutQueue.note", put.note)?,
             },
         },
+        What::Node(asked) => Input::Node {
+            actor: required("Node.actor", asked.actor)?,
+            change: decode_node(asked.change)?,
+        },
         What::RevokeToken(revoke) => Input::RevokeToken {
             actor: required("RevokeToken.actor", revoke.actor)?,
             name: required("RevokeToken.name", revoke.name)?,
@@ -255,5 +262,23 @@ fn decode_change(change: Option<group::Change>) -> Result<GroupChange, WireError
             until: maintenance.until_ms.map(Time),
             note: required("GroupMaintenance.note", maintenance.note)?,
         },
+    })
+}
+
+fn encode_node(change: &NodeChange) -> node::Change {
+    match change {
+        NodeChange::Join(row) => node::Change::Join(record::encode(row)),
+        NodeChange::Introduce(row) => node::Change::Introduce(record::encode(row)),
+        NodeChange::Leave(node) => node::Change::Leave(*node),
+        NodeChange::Forget(node) => node::Change::Forget(*node),
+    }
+}
+
+fn decode_node(change: Option<node::Change>) -> Result<NodeChange, WireError> {
+    Ok(match change.ok_or(WireError::UnknownKind("Node.change"))? {
+        node::Change::Join(row) => NodeChange::Join(stored("Node.join", Some(row))?),
+        node::Change::Introduce(row) => NodeChange::Introduce(stored("Node.introduce", Some(row))?),
+        node::Change::Leave(node) => NodeChange::Leave(node),
+        node::Change::Forget(node) => NodeChange::Forget(node),
     })
 }

@@ -11,6 +11,7 @@
 //! Where to start reading: [`ask`], then [`input`].
 
 pub mod ask;
+pub mod attend;
 mod batch;
 pub mod input;
 pub mod notice;

@@ -23,6 +23,9 @@ pub fn encode(reply: &Reply) -> v1::Reply {
             What::Batch(v1::BatchFound { batch: Some(batch.0), is_new: Some(*new) })
         }
         Reply::Stale => What::Stale(v1::Nothing {}),
+        Reply::Node(node, name) => {
+            What::Node(v1::NodeFound { node: Some(*node), name: Some(name.clone()) })
+        }
     };
     v1::Reply { what: Some(what) }
 }
@@ -47,6 +50,10 @@ pub fn decode(reply: v1::Reply) -> Result<Reply, WireError> {
             new: required("BatchFound.is_new", found.is_new)?,
         },
         What::Stale(_) => Reply::Stale,
+        What::Node(found) => Reply::Node(
+            required("NodeFound.node", found.node)?,
+            required("NodeFound.name", found.name)?,
+        ),
     })
 }
 

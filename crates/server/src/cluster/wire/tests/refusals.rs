@@ -58,9 +58,8 @@ fn a_number_that_is_not_known_is_refused() {
     let news = v1::Notice { kind: Some(1), status: Some(10), ..full_notice() };
     let refused = WireError::UnknownValue { field: "Notice.status", value: 10 };
     assert_eq!(notice::decode(news), Err(refused));
-    let request = v1::AskRequest { shard: Some(1024), input: None };
-    let refused = WireError::UnknownValue { field: "AskRequest.shard", value: 1024 };
-    assert_eq!(ask::decode_request(request), Err(refused));
+    let refused = WireError::UnknownValue { field: "shard", value: 1024 };
+    assert_eq!(ask::decode_shard("shard", Some(1024)), Err(refused));
 }
 
 fn full_notice() -> v1::Notice {
@@ -84,7 +83,7 @@ fn a_damaged_record_is_refused_by_the_name_of_its_field() {
 fn what_a_shard_makes_for_itself_is_not_sent() {
     let entry = DueKey { time: Time(1), kind: DueKind::Tick, job: JobId(7), n: 0 };
     let due = Input::Due { entry, value: Bytes::new() };
-    let said = |input| ask::encode_request(0, &input).unwrap_err().to_string();
+    let said = |input| input::encode(&input).unwrap_err().to_string();
     assert_eq!(said(due), "what has come due is a shard's own and is not sent to others");
     assert_eq!(said(Input::Prune), "pruning is a shard's own and is not sent to others");
 }
@@ -176,8 +175,8 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-        if let Ok(message) = v1::AskRequest::decode(bytes.as_slice()) {
-            let _ = ask::decode_request(message);
+        if let Ok(message) = v1::Input::decode(bytes.as_slice()) {
+            let _ = input::decode(message);
         }
         if let Ok(message) = v1::AskAnswer::decode(bytes.as_slice()) {
             let _ = ask::decode_answer(message);

@@ -5,15 +5,15 @@ use bellwether_core::waist::StoreError;
 use proptest::prelude::*;
 
 use super::super::ask::{self, Answer};
-use super::super::{notice, report, work};
+use super::super::{input, notice, report, work};
 use super::{sent, strategies as any_};
 use crate::shard::Failure;
 
 proptest! {
     #[test]
-    fn questions_arrive_as_they_were(shard in 0u16..1024, input in any_::input()) {
-        let message = ask::encode_request(shard, &input).unwrap();
-        prop_assert_eq!(ask::decode_request(sent(&message)), Ok((shard, input)));
+    fn questions_arrive_as_they_were(input in any_::input()) {
+        let message = input::encode(&input).unwrap();
+        prop_assert_eq!(input::decode(sent(&message)), Ok(input));
     }
 
     #[test]
@@ -53,7 +53,7 @@ proptest! {
     #[test]
     fn the_same_is_always_the_same_bytes(input in any_::input(), lane in any_::lane()) {
         use prost::Message;
-        let bytes = |input| ask::encode_request(1, input).unwrap().encode_to_vec();
+        let bytes = |input| input::encode(input).unwrap().encode_to_vec();
         prop_assert_eq!(bytes(&input), bytes(&input.clone()));
         let again = work::encode_lane(&lane.clone()).encode_to_vec();
         prop_assert_eq!(work::encode_lane(&lane).encode_to_vec(), again);

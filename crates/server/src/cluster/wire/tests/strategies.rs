@@ -8,8 +8,8 @@ use bellwether_core::record::{
 use bellwether_core::time::Time;
 use bellwether_core::turn::{
     Assignment, BatchInput, Created, Demand, Ending, Finished, GroupChange, HeldJob, Input, Lane,
-    NewJob, Notice, Offer, QueueChange, Rejection, RejectionKind, Reply, Report, Reported,
-    Turnstile, Work,
+    NewJob, NodeChange, Notice, Offer, QueueChange, Rejection, RejectionKind, Reply, Report,
+    Reported, Turnstile, Work,
 };
 use bytes::Bytes;
 use proptest::collection::{btree_map, btree_set, vec};
@@ -238,9 +238,23 @@ pub fn input() -> impl Strategy<Value = Input> {
         1 => (text(), token()).prop_map(|(actor, token)| Input::PutToken { actor, token }),
         1 => (text(), text(), queue_change())
             .prop_map(|(actor, name, change)| Input::PutQueue { actor, name, change }),
+        1 => (text(), node_change()).prop_map(|(actor, change)| Input::Node { actor, change }),
         1 => (text(), text(), any::<bool>()).prop_map(|(actor, name, keep_admin)| {
             Input::RevokeToken { actor, name, keep_admin }
         }),
+    ]
+}
+
+fn node_change() -> impl Strategy<Value = NodeChange> {
+    let row = (any::<u64>(), text(), text()).prop_map(|(node, name, zone)| {
+        bellwether_core::record::NodeRow { node, name, zone, ..Default::default() }
+    });
+    let row = row.boxed();
+    prop_oneof![
+        row.clone().prop_map(NodeChange::Join),
+        row.prop_map(NodeChange::Introduce),
+        any::<u64>().prop_map(NodeChange::Leave),
+        any::<u64>().prop_map(NodeChange::Forget),
     ]
 }
 
@@ -272,6 +286,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         (any::<u64>(), any::<bool>())
             .prop_map(|(id, new)| Reply::Batch { batch: BatchId(id), new }),
         Just(Reply::Stale),
+        (any::<u64>(), text()).prop_map(|(node, name)| Reply::Node(node, name)),
     ]
 }
 

@@ -1,0 +1,118 @@
+//! The nodes of the cluster. They are kept in shard 0, like everything that belongs to no shard.
+//!
+//! What is kept here is who belongs to the cluster and how they are reached. Which node has replicas
+//! of which shards is for each shard's group to know, and where they should be for `placement` to say.
+
+use super::{Halt, NodeChange, Rejection, RejectionKind, Reply, Turn};
+use crate::key;
+use crate::record::{self, Audit, NodeRow, NodeState};
+use crate::waist::Family;
+
+impl Turn<'_> {
+    pub(super) fn change_node(&mut self, actor: &str, change: NodeChange) -> Result<Reply, Halt> {
+        match change {
+            NodeChange::Join(row) => self.join(actor, row),
+            NodeChange::Introduce(row) => self.introduce(row),
+            NodeChange::Leave(node) => self.set_node_state(actor, node, NodeState::Leaving),
+            NodeChange::Forget(node) => self.set_node_state(actor, node, NodeState::Gone),
+        }
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeRow>, Halt> {
+        let rows = self.store.scan(Family::Meta, &key::nodes(self.memory.shard), usize::MAX)?;
+        let rows = rows.into_iter().map(|(_, value)| Ok(record::decode("node", value)?));
+        rows.collect()
+    }
+
+    fn join(&mut self, actor: &str, mut row: NodeRow) -> Result<Reply, Halt> {
+        let nodes = self.nodes()?;
+        row.node = nodes.iter().map(|node| node.node).max().unwrap_or(0) + 1;
+        row.name = free_name(&row, &nodes);
+        row.joined_ms = self.now.0;
+        row.set_state(NodeState::Member);
+        self.note_node(actor, "node.join", &row);
+        let (node, name) = (row.node, row.name.clone());
+        self.put_node(&row);
+        Ok(Reply::Node(node, name))
+    }
+
+    fn introduce(&mut self, mut row: NodeRow) -> Result<Reply, Halt> {
+        let nodes = self.nodes()?;
+        row.name = free_name(&row, &nodes);
+        match nodes.iter().find(|node| node.node == row.node) {
+            Some(known) if known.state() == NodeState::Gone => return Err(gone(known).into()),
+            Some(known) => {
+                row.joined_ms = known.joined_ms;
+                row.state = known.state;
+                if row == *known {
+                    return Ok(Reply::Node(row.node, row.name));
+                }
+            }
+            None => {
+                row.joined_ms = self.now.0;
+                row.set_state(NodeState::Member);
+            }
+        }
+        let (node, name) = (row.node, row.name.clone());
+        self.put_node(&row);
+        Ok(Reply::Node(node, name))
+    }
+
+    fn set_node_state(&mut self, actor: &str, node: u64, state: NodeState) -> Result<Reply, Halt> {
+        let key = key::node(self.memory.shard, node);
+        let Some(mut row) = self.read::<NodeRow>(Family::Meta, &key)? else {
+            return Err(Rejection {
+                kind: RejectionKind::NotFound,
+                code: "node_not_found".into(),
+                message: format!("the cluster has no node {node}"),
+            }
+            .into());
+        };
+        if row.state() == NodeState::Gone {
+            return Err(gone(&row).into());
+        }
+        if row.state() != state {
+            row.set_state(state);
+            let action = if state == NodeState::Gone { "node.forget" } else { "node.leave" };
+            self.note_node(actor, action, &row);
+            self.put_node(&row);
+        }
+        Ok(Reply::Node(row.node, row.name))
+    }
+
+    fn put_node(&mut self, row: &NodeRow) {
+        let key = key::node(self.memory.shard, row.node);
+        self.store.put(Family::Meta, key, record::encode(row));
+    }
+
+    fn note_node(&mut self, actor: &str, action: &str, row: &NodeRow) {
+        self.note(Audit {
+            actor: actor.to_owned(),
+            action: action.to_owned(),
+            subject: row.name.clone(),
+            detail: format!("node {} at {}", row.node, row.peer_address),
+            ..Audit::default()
+        });
+    }
+}
+
+fn gone(row: &NodeRow) -> Rejection {
+    Rejection {
+        kind: RejectionKind::Conflict,
+        code: "node_removed".into(),
+        message: format!(
+            "node {} ('{}') was removed from the cluster; to join again, start it with an empty \
+             data directory",
+            row.node, row.name
+        ),
+    }
+}
+
+/// The name that a node asks for, or the first of its kind that no other node has.
+fn free_name(row: &NodeRow, nodes: &[NodeRow]) -> String {
+    let others = || nodes.iter().filter(|node| node.node != row.node);
+    let is_free =
+        |name: &String| others().all(|node| node.name != *name || node.state() == NodeState::Gone);
+    let numbered = (2..).map(|n| format!("{}-{n}", row.name));
+    std::iter::once(row.name.clone()).chain(numbered).find(is_free).unwrap_or_default()
+}

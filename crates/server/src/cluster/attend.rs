@@ -1,0 +1,114 @@
+//! Every node tells every other, all the time, that it is there and how it stands.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bellwether_core::turn::{Input, NodeChange, Reply};
+use bellwether_store::Engine;
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::Cluster;
+use super::wire::attend::{self, Said, SaidOfActing, SaidOfReplica};
+use crate::shard::Failure;
+
+/// How often a node is heard.
+const EVERY: Duration = Duration::from_millis(500);
+/// How long the other may take to answer.
+const WITHIN: Duration = Duration::from_secs(1);
+/// How long to wait before a node introduces itself again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl Cluster {
+    /// How this node stands.
+    pub fn says(&self) -> Said {
+        let replicas = self.engine.replicas().into_iter().filter_map(|shard| {
+            let standing = self.engine.standing(shard)?;
+            let status = &self.shards.get(usize::from(shard))?.status;
+            let load = |value: &std::sync::atomic::AtomicU64| value.load(Ordering::Relaxed);
+            let term = load(&status.term);
+            Some(SaidOfReplica {
+                shard,
+                leader: standing.leader,
+                term: standing.term,
+                last: standing.last,
+                applied: standing.applied,
+                voters: standing.voters,
+                learners: standing.learners,
+                changing: standing.changing,
+                acting: (term > 0).then(|| SaidOfActing {
+                    term,
+                    open_runs: load(&status.open_runs),
+                    ready_runs: status.ready.lock().iter().map(|(_, count)| count).sum(),
+                    wheel_entries: load(&status.wheel_entries),
+                }),
+            })
+        });
+        Said {
+            row: self.row(),
+            started: self.started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            disk_bytes: self.engine.stats().disk_bytes,
+            replicas: replicas.collect(),
+            stopping: self.stopping.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Tells all others how this node stands, until told to stop.
+    pub async fn keep_attending(self: Arc<Self>, stop: CancellationToken) {
+        let mut interval = tokio::time::interval(EVERY);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = interval.tick() => {}
+            }
+            if let Err(error) = self.read_nodes() {
+                tracing::error!(%error, "the nodes of the cluster cannot be read");
+            }
+            let others = self.book.all();
+            if others.is_empty() {
+                continue;
+            }
+            let said = attend::encode(&self.says());
+            join_all(others.iter().map(|known| self.tell(known.row.node, said.clone()))).await;
+        }
+    }
+
+    async fn tell(&self, node: u64, said: bellwether_protocol::node::v1::Attendance) {
+        let Ok(mut way) = self.to(node) else { return };
+        match tokio::time::timeout(WITHIN, way.attend(said)).await {
+            Ok(Ok(answer)) => match attend::decode(answer.into_inner()) {
+                Ok(said) => self.book.heard(said),
+                Err(error) => tracing::warn!(node, %error, "a node says what is not understood"),
+            },
+            Ok(Err(status)) => tracing::debug!(node, %status, "a node does not answer"),
+            Err(_) => tracing::debug!(node, "a node does not answer in time"),
+        }
+    }
+
+    /// Tells the cluster how this node is reached, until it has been heard.
+    pub async fn introduce(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            let change = NodeChange::Introduce(self.row());
+            let asked = self.shards[0].ask(Input::Node { actor: "node".to_owned(), change });
+            let answer = tokio::select! {
+                () = stop.cancelled() => return,
+                answer = asked => answer,
+            };
+            match answer {
+                Ok(Reply::Node(_, name)) => {
+                    self.row.write().name = name;
+                    return;
+                }
+                Err(Failure::Rejected(rejection)) => {
+                    tracing::error!(%rejection, "this node is not wanted in its cluster");
+                    return;
+                }
+                other => tracing::debug!(?other, "the cluster has not heard of this node yet"),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Seeing to it that replicas and leaders are where they should be.
+//!
+//! Where that is, is decided in [`bellwether_core::placement`]; here it is done, a step at a time, by
+//! the node on which shard 0 acts. Nothing is remembered: the next plan is made from how things stand
+//! then, so whoever leads shard 0 next goes on where this one was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bellwether_core::placement::{self, Replicas, Role, Rules, Step};
+use bellwether_core::record::NodeState;
+use bellwether_core::time::Time;
+use bellwether_core::turn::{Input, NodeChange};
+use bellwether_core::waist::Shard;
+use bellwether_protocol::node::v1;
+use bellwether_protocol::node::v1::change_request::What;
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::Cluster;
+use super::wire::attend::SaidOfReplica;
+use crate::clock;
+
+/// How often it is looked at.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long a step may take that copies nothing.
+const STEP_WITHIN: Duration = Duration::from_secs(10);
+/// How long a step may take that copies a shard. If it takes longer, it is taken up again.
+const COPY_WITHIN: Duration = Duration::from_secs(600);
+/// How long a shard may take to be led by another when this node stops.
+const GIVE_AWAY_WITHIN: Duration = Duration::from_secs(3);
+/// How long a node may take to start or stop a replica.
+const REPLICA_WITHIN: Duration = Duration::from_secs(10);
+
+impl Cluster {
+    /// Manages the cluster whenever shard 0 acts here, until told to stop.
+    pub async fn keep_managing(self: Arc<Self>, stop: CancellationToken) {
+        let mut interval = tokio::time::interval(EVERY);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let under_way = tokio_util::task::TaskTracker::new();
+        let busy: Arc<parking_lot::Mutex<BTreeSet<Shard>>> = Arc::default();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = interval.tick() => {}
+            }
+            if !self.shards[0].acts_here() || self.book.all().is_empty() {
+                continue;
+            }
+            self.complete_replicas().await;
+            for step in self.plan() {
+                let shard = shard_of(step);
+                if !busy.lock().insert(shard) {
+                    continue;
+                }
+                let (cluster, busy) = (self.clone(), busy.clone());
+                under_way.spawn(async move {
+                    match cluster.take_step(step).await {
+                        Ok(()) => tracing::info!(?step, "the cluster was rearranged"),
+                        Err(error) => tracing::info!(?step, "not done: {error:#}"),
+                    }
+                    busy.lock().remove(&shard);
+                });
+            }
+            self.let_go().await;
+        }
+    }
+
+    /// How the replicas of all shards stand, as whoever leads each of them says.
+    fn standing(&self) -> Vec<SaidOfReplica> {
+        let own = self.says();
+        let mut newest: BTreeMap<Shard, (bool, SaidOfReplica)> = BTreeMap::new();
+        let others = self.book.all().into_iter().filter(|known| known.is_up());
+        let others = others.filter_map(|known| known.heard.map(|(_, said)| said));
+        for said in others.chain([own]) {
+            let node = said.row.node;
+            for replica in said.replicas {
+                let leads = replica.leader == Some(node);
+                let place = newest.get(&replica.shard);
+                let better = place.is_none_or(|(led, other)| {
+                    (replica.term, leads, replica.last) > (other.term, *led, other.last)
+                });
+                if better {
+                    newest.insert(replica.shard, (leads, replica));
+                }
+            }
+        }
+        newest.into_values().map(|(_, replica)| replica).collect()
+    }
+
+    fn nodes(&self) -> Vec<placement::Node> {
+        let now = clock::now();
+        let others = self.book.all().into_iter().map(|known| {
+            let silent_ms = i64::try_from(known.silent().as_millis()).unwrap_or(i64::MAX);
+            let stopping = known.heard.as_ref().is_some_and(|(_, said)| said.stopping);
+            let down = !known.is_up() || stopping;
+            placement::Node {
+                id: known.row.node,
+                zone: known.row.zone.clone(),
+                down_since: down.then_some(Time(now.0.saturating_sub(silent_ms))),
+                leaving: known.row.state() == NodeState::Leaving,
+            }
+        });
+        let row = self.row();
+        let stopping = self.stopping.load(Ordering::Relaxed);
+        let own = placement::Node {
+            id: row.node,
+            zone: row.zone.clone(),
+            down_since: stopping.then_some(now),
+            leaving: row.state() == NodeState::Leaving,
+        };
+        let mut nodes: Vec<placement::Node> = others.chain([own]).collect();
+        nodes.sort_by_key(|node| node.id);
+        nodes
+    }
+
+    fn plan(&self) -> Vec<Step> {
+        let standing = self.standing();
+        if standing.len() < self.shards.len() {
+            return Vec::new();
+        }
+        let changing = |replica: &&SaidOfReplica| replica.changing || replica.leader.is_none();
+        let unsettled: BTreeSet<Shard> =
+            standing.iter().filter(changing).map(|replica| replica.shard).collect();
+        let shards: Vec<Replicas> = standing
+            .into_iter()
+            .map(|replica| Replicas {
+                shard: replica.shard,
+                voters: replica.voters,
+                learners: replica.learners,
+                leader: replica.leader,
+            })
+            .collect();
+        let steps = placement::plan(&self.nodes(), &shards, &Rules::default(), clock::now());
+        steps.into_iter().filter(|step| !unsettled.contains(&shard_of(*step))).collect()
+    }
+
+    /// Sees to it that every node has the replicas that it is said to have: one that was started
+    /// anew before it had anything of a shard does not know of it.
+    async fn complete_replicas(&self) {
+        let standing = self.standing();
+        let has: BTreeSet<(u64, Shard)> = self
+            .book
+            .all()
+            .into_iter()
+            .filter(|known| known.is_up())
+            .filter_map(|known| known.heard)
+            .flat_map(|(_, said)| {
+                said.replicas.into_iter().map(move |replica| (said.row.node, replica.shard))
+            })
+            .collect();
+        let asking = standing.iter().flat_map(|replica| {
+            let members = replica.voters.iter().chain(&replica.learners);
+            let missing = members.filter(|node| {
+                self.book.get(**node).is_some_and(|known| known.is_up())
+                    && !has.contains(&(**node, replica.shard))
+            });
+            missing.map(|node| self.ask_replica(*node, replica.shard, true))
+        });
+        for asked in join_all(asking).await {
+            if let Err(error) = asked {
+                tracing::debug!("a replica could not be completed: {error:#}");
+            }
+        }
+    }
+
+    /// Forgets nodes that leave and have nothing any more.
+    async fn let_go(&self) {
+        let standing = self.standing();
+        let has = |node: u64| {
+            standing.iter().any(|r| r.voters.contains(&node) || r.learners.contains(&node))
+        };
+        if standing.len() < self.shards.len() {
+            return;
+        }
+        for known in self.book.all() {
+            let node = known.row.node;
+            if known.row.state() == NodeState::Leaving && !has(node) {
+                let change = NodeChange::Forget(node);
+                let asked = Input::Node { actor: "cluster".to_owned(), change };
+                match self.shards[0].ask(asked).await {
+                    Ok(_) => tracing::info!(node, "a node has left the cluster"),
+                    Err(error) => tracing::debug!(node, %error, "a node could not be let go"),
+                }
+            }
+        }
+    }
+
+    async fn take_step(&self, step: Step) -> anyhow::Result<()> {
+        match step {
+            Step::Place { shard, node, role } => {
+                self.ask_replica(node, shard, true).await?;
+                let what = match role {
+                    Role::Voter => What::Vote(node),
+                    Role::Learner => What::Learn(node),
+                };
+                self.ask_change(shard, what, COPY_WITHIN).await
+            }
+            Step::Remove { shard, node } => {
+                self.ask_change(shard, What::Leave(node), STEP_WITHIN).await?;
+                // One that is down is told when it is back, by never being asked again.
+                let _ = self.ask_replica(node, shard, false).await;
+                Ok(())
+            }
+            Step::Lead { shard, node } => {
+                self.ask_change(shard, What::Lead(node), STEP_WITHIN).await
+            }
+        }
+    }
+
+    async fn ask_replica(&self, node: u64, shard: Shard, wanted: bool) -> anyhow::Result<()> {
+        if node == self.identity.node {
+            return match wanted {
+                true => self.have_replica(shard).await,
+                false => self.drop_replica(shard).await,
+            };
+        }
+        let request = v1::ReplicaRequest { shard: Some(u32::from(shard)), wanted: Some(wanted) };
+        let mut way = self.to(node)?;
+        tokio::time::timeout(REPLICA_WITHIN, way.replica(request))
+            .await
+            .context("the node does not answer")??;
+        Ok(())
+    }
+
+    async fn ask_change(&self, shard: Shard, what: What, within: Duration) -> anyhow::Result<()> {
+        let leader = self.leader(shard).context("nobody leads the shard")?;
+        if leader == self.identity.node {
+            return tokio::time::timeout(within, self.change(shard, what)).await?;
+        }
+        let request = v1::ChangeRequest { shard: Some(u32::from(shard)), what: Some(what) };
+        let mut way = self.to(leader)?;
+        let answer = tokio::time::timeout(within, way.change(request)).await??.into_inner();
+        match answer.refused.unwrap_or_default().as_str() {
+            "" => Ok(()),
+            why => bail!("{why}"),
+        }
+    }
+
+    /// Has a replica of a shard from now on, which its leader will fill.
+    pub(super) async fn have_replica(&self, shard: Shard) -> anyhow::Result<()> {
+        if usize::from(shard) >= self.shards.len() {
+            bail!("there is no shard {shard}");
+        }
+        if self.engine.start_if_absent(shard).await? {
+            self.hold(shard);
+        }
+        Ok(())
+    }
+
+    /// Has no replica of a shard any more.
+    pub(super) async fn drop_replica(&self, shard: Shard) -> anyhow::Result<()> {
+        let member = self.engine.standing(shard).is_some_and(|standing| {
+            standing.voters.contains(&self.identity.node)
+                && standing.leader == Some(self.identity.node)
+        });
+        if member {
+            bail!("this node leads shard {shard}");
+        }
+        self.engine.erase(shard).await?;
+        Ok(())
+    }
+
+    /// Changes who takes part in a shard, or who leads it, if this node does.
+    pub(super) async fn change(&self, shard: Shard, what: What) -> anyhow::Result<()> {
+        let standing = self.engine.standing(shard).context("this node has no replica of it")?;
+        if standing.leader != Some(self.identity.node) {
+            bail!("this node does not lead shard {shard}");
+        }
+        let peer = |node| self.peer(node).with_context(|| format!("node {node} is not known"));
+        match what {
+            What::Learn(node) => {
+                if standing.voters.contains(&node) {
+                    let voters = standing.voters.into_iter().filter(|voter| *voter != node);
+                    self.engine.set_voters(shard, voters.collect()).await?;
+                } else {
+                    self.engine.add_learner(shard, node, peer(node)?).await?;
+                }
+            }
+            What::Vote(node) => {
+                self.engine.add_learner(shard, node, peer(node)?).await?;
+                let voters = standing.voters.into_iter().chain([node]);
+                self.engine.set_voters(shard, voters.collect()).await?;
+            }
+            What::Leave(node) => {
+                if standing.voters.contains(&node) {
+                    let voters = standing.voters.into_iter().filter(|voter| *voter != node);
+                    self.engine.set_voters(shard, voters.collect()).await?;
+                }
+                self.engine.remove_learners(shard, BTreeSet::from([node])).await?;
+            }
+            What::Lead(node) => self.hand_over(shard, node).await?,
+        }
+        Ok(())
+    }
+
+    /// Hands a shard over to another node. Until that leads, this one goes on.
+    async fn hand_over(&self, shard: Shard, to: u64) -> anyhow::Result<()> {
+        self.engine.hand_over(shard, to).await?;
+        let led = self.engine.wait_for_leader(shard, to, GIVE_AWAY_WITHIN).await;
+        led.with_context(|| format!("node {to} did not take shard {shard} over"))
+    }
+
+    /// Gives away everything that this node leads, to voters that are up.
+    pub(super) async fn give_away(&self) {
+        let giving = self.engine.replicas().into_iter().filter_map(|shard| {
+            let standing = self.engine.standing(shard)?;
+            if standing.leader != Some(self.identity.node) {
+                return None;
+            }
+            let up = |node: &&u64| {
+                let known = self.book.get(**node);
+                known.is_some_and(|known| {
+                    known.is_up() && !known.heard.is_some_and(|(_, said)| said.stopping)
+                })
+            };
+            let mut voters: Vec<u64> = standing.voters.iter().filter(up).copied().collect();
+            // The one that has most of it, and not the same one for all shards.
+            voters.sort_by_key(|node| {
+                let matched = standing.replicas.get(node).map_or(0, |progress| progress.matched);
+                (std::cmp::Reverse(matched), node.wrapping_add(u64::from(shard)) % 7)
+            });
+            let to = *voters.first()?;
+            Some(async move {
+                if let Err(error) = self.hand_over(shard, to).await {
+                    tracing::warn!(shard, "not handed over: {error:#}");
+                }
+            })
+        });
+        join_all(giving.collect::<Vec<_>>()).await;
+    }
+}
+
+fn shard_of(step: Step) -> Shard {
+    match step {
+        Step::Place { shard, .. } | Step::Remove { shard, .. } | Step::Lead { shard, .. } => shard,
+    }
+}

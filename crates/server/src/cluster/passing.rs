@@ -1,0 +1,194 @@
+//! Bringing what shards are asked to the nodes that lead them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether_core::turn::{Input, Reply, Report};
+use bellwether_core::waist::Shard;
+use bellwether_protocol::node::v1;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::oneshot;
+
+use super::Cluster;
+use super::wire::ask::{Answer, decode_answer, encode_answer};
+use super::wire::input;
+use crate::shard::{Afar, Failure, Item};
+
+/// How long a leader may take for what it was brought.
+const WITHIN: Duration = Duration::from_secs(15);
+
+/// Brings things to the nodes of a cluster.
+pub struct Passing(pub Arc<Cluster>);
+
+impl Afar for Passing {
+    fn bring(&self, shard: Shard, items: Vec<Item>) -> BoxFuture<'_, Vec<Item>> {
+        self.0.bring(shard, items).boxed()
+    }
+}
+
+/// How an item travels: reports one by one, each with its own answer.
+fn inputs(item: &Item) -> Vec<Input> {
+    match item {
+        Item::Request(input, _) => vec![(**input).clone()],
+        Item::Reports(reports, _) => reports.iter().cloned().map(Input::Report).collect(),
+        Item::Lost(run, token, detail) => {
+            vec![Input::Lost { run: *run, token: *token, detail: detail.clone() }]
+        }
+    }
+}
+
+impl Cluster {
+    async fn bring(&self, shard: Shard, items: Vec<Item>) -> Vec<Item> {
+        let Some(leader) = self.leader(shard).filter(|leader| *leader != self.identity.node) else {
+            return items;
+        };
+        let Ok(mut way) = self.to(leader) else { return items };
+        let mut counts = Vec::with_capacity(items.len());
+        let mut messages = Vec::new();
+        for item in &items {
+            let inputs = inputs(item);
+            counts.push(inputs.len());
+            for asked in &inputs {
+                match input::encode(asked) {
+                    Ok(message) => messages.push(message),
+                    Err(error) => {
+                        tracing::error!(%error, "a request cannot be sent, which is a bug");
+                        return Vec::new();
+                    }
+                }
+            }
+        }
+        let request = v1::PassRequest { shard: Some(u32::from(shard)), inputs: messages };
+        let answered = tokio::time::timeout(WITHIN, way.pass(request)).await;
+        let answers = match answered {
+            Ok(Ok(answer)) => answer.into_inner().answers,
+            Ok(Err(status)) if never_arrived(&status) => return items,
+            Ok(Err(status)) => {
+                tracing::debug!(shard, leader, %status, "the leader of a shard did not answer");
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        };
+        let answers: Vec<Option<Answer>> =
+            answers.into_iter().map(|answer| decode_answer(answer).ok()).collect();
+        let mut answers = answers.into_iter();
+        let mut left = Vec::new();
+        for (item, count) in items.into_iter().zip(counts) {
+            let of_item: Vec<Option<Answer>> =
+                (0..count).map(|_| answers.next().flatten()).collect();
+            left.extend(settle(shard, item, of_item));
+        }
+        left
+    }
+
+    /// Decides what another node has brought, if this one leads the shard.
+    pub(super) async fn take(&self, shard: Shard, inputs: Vec<Input>) -> Vec<v1::AskAnswer> {
+        let Some(handle) = self.shards.get(usize::from(shard)) else { return Vec::new() };
+        let not_leader = || Answer::NotLeader { leader: self.leader(shard) };
+        let mut waiting = Vec::with_capacity(inputs.len());
+        let mut inputs = inputs.into_iter().peekable();
+        while let Some(input) = inputs.next() {
+            waiting.push(match input {
+                Input::Report(first) => {
+                    let mut reports: Vec<Report> = vec![first];
+                    while let Some(Input::Report(next)) =
+                        inputs.next_if(|next| matches!(next, Input::Report(_)))
+                    {
+                        reports.push(next);
+                    }
+                    let (sender, stored) = oneshot::channel();
+                    let count = reports.len();
+                    let taken = handle.pass_here(Item::Reports(reports, Some(sender)));
+                    Waiting::Reports(count, taken.is_ok().then_some(stored))
+                }
+                Input::Lost { run, token, detail } => {
+                    let taken = handle.pass_here(Item::Lost(run, token, detail));
+                    Waiting::Lost(taken.is_ok())
+                }
+                input => {
+                    let (sender, answer) = oneshot::channel();
+                    let taken = handle.take_request(Box::new(input), sender);
+                    Waiting::Request(taken.then_some(answer))
+                }
+            });
+        }
+        let mut answers = Vec::new();
+        for waits in waiting {
+            match waits {
+                Waiting::Reports(count, stored) => {
+                    let stored = match stored {
+                        Some(stored) => stored.await.is_ok(),
+                        None => false,
+                    };
+                    let answer = if stored { Answer::Reply(Reply::Done) } else { not_leader() };
+                    answers.extend(std::iter::repeat_n(encode_answer(&answer), count));
+                }
+                Waiting::Lost(taken) => {
+                    let answer = if taken { Answer::Reply(Reply::Done) } else { not_leader() };
+                    answers.push(encode_answer(&answer));
+                }
+                Waiting::Request(None) => answers.push(encode_answer(&not_leader())),
+                Waiting::Request(Some(answer)) => {
+                    let answer = answer.await.unwrap_or(Err(Failure::Stopped));
+                    answers.push(encode_answer(&Answer::from(answer)));
+                }
+            }
+        }
+        answers
+    }
+}
+
+/// What was taken and waits to be durable.
+enum Waiting {
+    Reports(usize, Option<oneshot::Receiver<()>>),
+    Lost(bool),
+    Request(Option<oneshot::Receiver<Result<Reply, Failure>>>),
+}
+
+/// Whether a request has certainly not been seen by anybody.
+fn never_arrived(status: &tonic::Status) -> bool {
+    // What could not be sent because there is no connection says so; anything else may have been.
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return io.kind() == std::io::ErrorKind::ConnectionRefused;
+        }
+        source = error.source();
+    }
+    status.code() == tonic::Code::Unauthenticated
+}
+
+/// Passes answers on; what was not decided comes back.
+fn settle(shard: Shard, item: Item, answers: Vec<Option<Answer>>) -> Option<Item> {
+    match item {
+        Item::Request(input, answer) => {
+            let result = match answers.into_iter().next().flatten() {
+                Some(Answer::NotLeader { .. }) => return Some(Item::Request(input, answer)),
+                Some(Answer::Reply(reply)) => Ok(reply),
+                Some(Answer::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
+                Some(Answer::Overloaded) => Err(Failure::Overloaded),
+                Some(Answer::Stopped | Answer::StoreFailed(_)) | None => {
+                    Err(Failure::Unknown(shard))
+                }
+            };
+            let _ = answer.send(result);
+            None
+        }
+        // Saying it twice does no harm, so whatever is not known to be stored is said again.
+        Item::Reports(reports, stored) => {
+            let done = |answer: &Option<Answer>| matches!(answer, Some(Answer::Reply(_)));
+            if !answers.iter().all(done) {
+                return Some(Item::Reports(reports, stored));
+            }
+            if let Some(stored) = stored {
+                let _ = stored.send(());
+            }
+            None
+        }
+        Item::Lost(run, token, detail) => match answers.into_iter().next().flatten() {
+            Some(Answer::Reply(_)) => None,
+            _ => Some(Item::Lost(run, token, detail)),
+        },
+    }
+}

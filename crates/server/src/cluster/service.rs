@@ -1,0 +1,123 @@
+//! What other nodes may ask of this one.
+
+use std::sync::Arc;
+
+use bellwether_core::record;
+use bellwether_core::turn::{Input, NodeChange, Reply};
+use bellwether_protocol::node::v1;
+use bellwether_protocol::node::v1::nodes_server::{Nodes, NodesServer};
+use tonic::{Request, Response, Status};
+
+use super::wire::ask::decode_shard;
+use super::wire::{WireError, attend, input, reply};
+use super::{Cluster, MESSAGE_MAX};
+use crate::shard::Failure;
+
+/// What other nodes may ask of this one.
+#[must_use]
+pub fn service(cluster: Arc<Cluster>) -> NodesServer<Service> {
+    NodesServer::new(Service(cluster))
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(MESSAGE_MAX)
+}
+
+/// Answers other nodes.
+pub struct Service(Arc<Cluster>);
+
+fn malformed(error: WireError) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+#[tonic::async_trait]
+impl Nodes for Service {
+    async fn pass(
+        &self,
+        request: Request<v1::PassRequest>,
+    ) -> Result<Response<v1::PassAnswer>, Status> {
+        let request = request.into_inner();
+        let shard = decode_shard("PassRequest.shard", request.shard).map_err(malformed)?;
+        let inputs = request.inputs.into_iter().map(input::decode);
+        let inputs = inputs.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
+        let answers = self.0.take(shard, inputs).await;
+        Ok(Response::new(v1::PassAnswer { answers }))
+    }
+
+    async fn read_point(
+        &self,
+        request: Request<v1::ReadPointRequest>,
+    ) -> Result<Response<v1::ReadPointAnswer>, Status> {
+        use v1::read_point_answer::Answer;
+        let shard = decode_shard("ReadPointRequest.shard", request.into_inner().shard);
+        let shard = shard.map_err(malformed)?;
+        let answer = match self.0.engine.read_point(shard).await {
+            Ok(index) => Answer::Index(index),
+            Err(_) => Answer::NotLeader(v1::NotLeader { leader: self.0.leader(shard) }),
+        };
+        Ok(Response::new(v1::ReadPointAnswer { answer: Some(answer) }))
+    }
+
+    async fn attend(
+        &self,
+        request: Request<v1::Attendance>,
+    ) -> Result<Response<v1::Attendance>, Status> {
+        let said = attend::decode(request.into_inner()).map_err(malformed)?;
+        self.0.book.heard(said);
+        Ok(Response::new(attend::encode(&self.0.says())))
+    }
+
+    async fn join(
+        &self,
+        request: Request<v1::JoinRequest>,
+    ) -> Result<Response<v1::JoinAnswer>, Status> {
+        use v1::join_answer::Answer;
+        let bytes = request.into_inner().node;
+        let row = bytes.and_then(|bytes| record::decode("node", bytes).ok());
+        let row = row.ok_or_else(|| Status::invalid_argument("who wants to join?"))?;
+        let change = NodeChange::Join(row);
+        let asked = Input::Node { actor: "join".to_owned(), change };
+        let answer = match self.0.shards[0].ask(asked).await {
+            Ok(Reply::Node(node, _)) => {
+                self.0.read_nodes().map_err(|error| Status::internal(error.to_string()))?;
+                let others = self.0.book.all().into_iter().map(|known| known.row);
+                let nodes = std::iter::once(self.0.row()).chain(others);
+                Answer::Welcome(v1::Welcome {
+                    cluster: Some(self.0.identity.cluster.clone()),
+                    shards: Some(u32::from(self.0.identity.shards)),
+                    node: Some(node),
+                    nodes: nodes.map(|row| record::encode(&row)).collect(),
+                })
+            }
+            Err(Failure::Rejected(rejection)) => {
+                Answer::Rejection(reply::encode_rejection(&rejection))
+            }
+            Ok(_) | Err(_) => Answer::NotLeader(v1::NotLeader { leader: self.0.leader(0) }),
+        };
+        Ok(Response::new(v1::JoinAnswer { answer: Some(answer) }))
+    }
+
+    async fn replica(
+        &self,
+        request: Request<v1::ReplicaRequest>,
+    ) -> Result<Response<v1::ReplicaAnswer>, Status> {
+        let request = request.into_inner();
+        let shard = decode_shard("ReplicaRequest.shard", request.shard).map_err(malformed)?;
+        let wanted = request.wanted.ok_or_else(|| Status::invalid_argument("wanted or not?"))?;
+        let done = match wanted {
+            true => self.0.have_replica(shard).await,
+            false => self.0.drop_replica(shard).await,
+        };
+        done.map_err(|error| Status::internal(format!("{error:#}")))?;
+        Ok(Response::new(v1::ReplicaAnswer {}))
+    }
+
+    async fn change(
+        &self,
+        request: Request<v1::ChangeRequest>,
+    ) -> Result<Response<v1::ChangeAnswer>, Status> {
+        let request = request.into_inner();
+        let shard = decode_shard("ChangeRequest.shard", request.shard).map_err(malformed)?;
+        let what = request.what.ok_or_else(|| Status::invalid_argument("what is to change?"))?;
+        let refused = self.0.change(shard, what).await.err().map(|error| format!("{error:#}"));
+        Ok(Response::new(v1::ChangeAnswer { refused: Some(refused.unwrap_or_default()) }))
+    }
+}

@@ -1,0 +1,133 @@
+//! What a node says of itself.
+
+use std::collections::BTreeSet;
+
+use bellwether_core::record::{self, NodeRow};
+use bellwether_core::time::Time;
+use bellwether_core::waist::Shard;
+use bellwether_protocol::node::v1;
+
+use super::ask::decode_shard;
+use super::{WireError, required, stored};
+
+/// What a node says of itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Said {
+    /// As it is known to the cluster.
+    pub row: NodeRow,
+    /// When it was started.
+    pub started: Time,
+    /// Its version.
+    pub version: String,
+    /// Bytes that it uses on disk.
+    pub disk_bytes: u64,
+    /// Its replicas.
+    pub replicas: Vec<SaidOfReplica>,
+    /// Whether it is about to stop.
+    pub stopping: bool,
+}
+
+/// What a node says of a replica.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SaidOfReplica {
+    /// The shard.
+    pub shard: Shard,
+    /// Who leads it as far as that node knows.
+    pub leader: Option<u64>,
+    /// The number of that leader.
+    pub term: u64,
+    /// The last entry of its log.
+    pub last: u64,
+    /// The last entry that it has applied.
+    pub applied: u64,
+    /// Who votes.
+    pub voters: BTreeSet<u64>,
+    /// Who learns.
+    pub learners: BTreeSet<u64>,
+    /// Whether that is being changed.
+    pub changing: bool,
+    /// How the runs stand, if the shard acts there.
+    pub acting: Option<SaidOfActing>,
+}
+
+/// What a node says of a shard that acts there.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SaidOfActing {
+    /// The term under which it acts.
+    pub term: u64,
+    /// Runs that are open.
+    pub open_runs: u64,
+    /// Runs that wait for a worker.
+    pub ready_runs: u64,
+    /// Upcoming entries in memory.
+    pub wheel_entries: u64,
+}
+
+/// It as a message.
+#[must_use]
+pub fn encode(said: &Said) -> v1::Attendance {
+    v1::Attendance {
+        node: Some(record::encode(&said.row)),
+        started_ms: Some(said.started.0),
+        version: Some(said.version.clone()),
+        disk_bytes: Some(said.disk_bytes),
+        replicas: said.replicas.iter().map(encode_replica).collect(),
+        stopping: Some(said.stopping),
+    }
+}
+
+fn encode_replica(replica: &SaidOfReplica) -> v1::ReplicaState {
+    v1::ReplicaState {
+        shard: Some(u32::from(replica.shard)),
+        leader: replica.leader,
+        term: Some(replica.term),
+        last: Some(replica.last),
+        applied: Some(replica.applied),
+        voters: replica.voters.iter().copied().collect(),
+        learners: replica.learners.iter().copied().collect(),
+        changing: Some(replica.changing),
+        acting: replica.acting.map(|acting| v1::ActingState {
+            term: Some(acting.term),
+            open_runs: Some(acting.open_runs),
+            ready_runs: Some(acting.ready_runs),
+            wheel_entries: Some(acting.wheel_entries),
+        }),
+    }
+}
+
+/// What a message says.
+///
+/// # Errors
+/// When it is not understood.
+pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
+    Ok(Said {
+        row: stored("Attendance.node", message.node)?,
+        started: Time(required("Attendance.started_ms", message.started_ms)?),
+        version: required("Attendance.version", message.version)?,
+        disk_bytes: required("Attendance.disk_bytes", message.disk_bytes)?,
+        replicas: message.replicas.into_iter().map(decode_replica).collect::<Result<_, _>>()?,
+        stopping: required("Attendance.stopping", message.stopping)?,
+    })
+}
+
+fn decode_replica(message: v1::ReplicaState) -> Result<SaidOfReplica, WireError> {
+    let acting = message.acting.map(|acting| {
+        Ok(SaidOfActing {
+            term: required("ActingState.term", acting.term)?,
+            open_runs: required("ActingState.open_runs", acting.open_runs)?,
+            ready_runs: required("ActingState.ready_runs", acting.ready_runs)?,
+            wheel_entries: required("ActingState.wheel_entries", acting.wheel_entries)?,
+        })
+    });
+    Ok(SaidOfReplica {
+        shard: decode_shard("ReplicaState.shard", message.shard)?,
+        leader: message.leader,
+        term: required("ReplicaState.term", message.term)?,
+        last: required("ReplicaState.last", message.last)?,
+        applied: required("ReplicaState.applied", message.applied)?,
+        voters: message.voters.into_iter().collect(),
+        learners: message.learners.into_iter().collect(),
+        changing: required("ReplicaState.changing", message.changing)?,
+        acting: acting.transpose()?,
+    })
+}

@@ -1,0 +1,101 @@
+//! The cluster as JSON.
+
+use std::collections::BTreeMap;
+
+use bellwether_api::{Cluster as ApiCluster, Instant, Node as ApiNode, ShardState};
+use bellwether_core::record::{NodeRow, NodeState};
+use bellwether_core::time::Time;
+use bellwether_core::waist::Shard;
+
+use crate::clock;
+use crate::cluster::wire::attend::{Said, SaidOfReplica};
+use crate::cluster::{Cluster, Known};
+
+/// The nodes and the shards, as this node knows them.
+pub fn cluster(cluster: &Cluster) -> ApiCluster {
+    let own = cluster.says();
+    let others = cluster.book.all();
+    let up = others.iter().filter(|known| known.is_up());
+    let heard = up.filter_map(|known| known.heard.as_ref()).map(|(_, said)| said);
+    let said: Vec<&Said> = std::iter::once(&own).chain(heard).collect();
+    let rows = std::iter::once(&own.row).chain(others.iter().map(|known| &known.row));
+    let names: BTreeMap<u64, String> = rows.map(|row| (row.node, row.name.clone())).collect();
+    let shards: Vec<ShardState> =
+        (0..cluster.identity.shards).map(|number| shard(number, &said, &names)).collect();
+    let mut nodes: Vec<ApiNode> = others.iter().map(|known| other(known, &shards)).collect();
+    nodes.push(this(&own, &shards));
+    nodes.sort_by_key(|node| node.node);
+    ApiCluster {
+        id: cluster.identity.cluster.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        nodes,
+        shards,
+    }
+}
+
+fn this(said: &Said, shards: &[ShardState]) -> ApiNode {
+    let state = if said.stopping { "stopping" } else { "up" };
+    node(&said.row, state, Some(said), shards)
+}
+
+fn other(known: &Known, shards: &[ShardState]) -> ApiNode {
+    let said = known.heard.as_ref().map(|(_, said)| said);
+    let state = match (known.is_up(), said) {
+        (true, Some(said)) if said.stopping => "stopping",
+        (true, _) => "up",
+        (false, _) => "down",
+    };
+    let mut node = node(&known.row, state, said, shards);
+    let silent_ms = i64::try_from(known.silent().as_millis()).unwrap_or(i64::MAX);
+    node.heard_at = said.map(|_| Instant(Time(clock::now().0.saturating_sub(silent_ms))));
+    node
+}
+
+fn node(row: &NodeRow, state: &str, said: Option<&Said>, shards: &[ShardState]) -> ApiNode {
+    let leads = shards.iter().filter(|shard| shard.leader.as_ref() == Some(&row.name)).count();
+    let leaving = row.state() == NodeState::Leaving && state == "up";
+    ApiNode {
+        node: row.node,
+        name: row.name.clone(),
+        state: if leaving { "leaving" } else { state }.to_owned(),
+        listen: row.api_address.clone(),
+        peer: row.peer_address.clone(),
+        zone: row.zone.clone(),
+        version: said.map(|said| said.version.clone()),
+        started_at: said.map(|said| Instant(said.started)),
+        heard_at: None,
+        disk_bytes: said.map_or(0, |said| said.disk_bytes),
+        leads: leads as u64,
+        replicas: said.map_or(0, |said| said.replicas.len() as u64),
+    }
+}
+
+/// A shard, as whoever leads it says, or the newest of its replicas.
+fn shard(number: Shard, said: &[&Said], names: &BTreeMap<u64, String>) -> ShardState {
+    let name = |node: &u64| names.get(node).cloned().unwrap_or_else(|| format!("node {node}"));
+    let replicas: Vec<(u64, &SaidOfReplica)> = said
+        .iter()
+        .flat_map(|said| said.replicas.iter().map(|replica| (said.row.node, replica)))
+        .filter(|(_, replica)| replica.shard == number)
+        .collect();
+    let newest = replicas
+        .iter()
+        .max_by_key(|(node, replica)| (replica.term, replica.leader == Some(*node), replica.last));
+    let acting = replicas.iter().filter_map(|(_, replica)| replica.acting);
+    let acting = acting.max_by_key(|acting| acting.term);
+    let last = newest.map_or(0, |(_, replica)| replica.last);
+    ShardState {
+        shard: number,
+        leader: newest.and_then(|(_, replica)| replica.leader).as_ref().map(name),
+        term: acting.map_or(0, |acting| acting.term),
+        voters: newest.iter().flat_map(|(_, replica)| &replica.voters).map(name).collect(),
+        learners: newest.iter().flat_map(|(_, replica)| &replica.learners).map(name).collect(),
+        lag: replicas
+            .iter()
+            .map(|(node, replica)| (name(node), last.saturating_sub(replica.applied)))
+            .collect(),
+        open_runs: acting.map_or(0, |acting| acting.open_runs),
+        ready_runs: acting.map_or(0, |acting| acting.ready_runs),
+        wheel_entries: acting.map_or(0, |acting| acting.wheel_entries),
+    }
+}

@@ -1,0 +1,60 @@
+//! Several servers in this process that are one cluster, asked over HTTP.
+
+#![allow(clippy::unwrap_used)]
+
+mod nodes;
+
+use bellwether_api::{JobStatus, RunStatus};
+use bellwether_client::{JobFilter, RunFilter};
+use nodes::{Trio, spec_of};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r64_any_node_takes_jobs_and_all_of_them_run() {
+    let trio = Trio::start().await;
+    for (n, node) in trio.nodes.iter().enumerate() {
+        for job in 0..8 {
+            let key = format!("{n}-{job}");
+            let spec = json!({"key": key, "delay": "1s", "job_type": "bellwether.noop"});
+            node.client.create_job(spec_of(spec)).await.unwrap();
+        }
+    }
+    for node in &trio.nodes {
+        trio.until("all jobs have run, as every node sees it", async || {
+            let filter = JobFilter { status: Some(JobStatus::Completed), ..JobFilter::default() };
+            node.client.jobs(&filter).await.unwrap().items.len() == 24
+        })
+        .await;
+        for n in 0..3 {
+            let job = node.client.job(&format!("{n}-0")).await.unwrap();
+            assert_eq!(job.info.status, JobStatus::Completed);
+        }
+    }
+    trio.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r65_a_node_that_stops_misses_nothing_and_comes_back() {
+    let mut trio = Trio::start().await;
+    let tick = json!({"key": "tick", "schedule": "every 1s", "job_type": "bellwether.noop"});
+    trio.nodes[0].client.create_job(spec_of(tick)).await.unwrap();
+    for turn in 0..3 {
+        let gone = trio.take_down(turn).await;
+        let client = trio.nodes[0].client.clone();
+        let runs = async || {
+            let filter = RunFilter { status: Some(RunStatus::Succeeded), ..RunFilter::default() };
+            client.runs(&filter).await.map_or(0, |page| page.items.len())
+        };
+        let before = runs().await;
+        trio.until("it ticks without the node", async || runs().await >= before + 2).await;
+        trio.bring_back(turn, gone).await;
+    }
+    let ticks = trio.nodes[0].client.ticks("tick", &Default::default()).await.unwrap().items;
+    let mut times: Vec<_> = ticks.iter().map(|tick| tick.at.0.0).collect();
+    times.sort_unstable();
+    let gaps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let covered: u32 = ticks.iter().map(|tick| tick.count).sum();
+    let span = (times[times.len() - 1] - times[0]) / 1_000;
+    assert!(i64::from(covered) > span, "every instant is in the ledger: {gaps:?}");
+    trio.stop().await;
+}
