@@ -1,14 +1,20 @@
-//! Whom to trust when speaking TLS: the system's certificate authorities and those of a file.
+//! Whom to trust when speaking TLS: the system's certificate authorities and those of a file; and
+//! among the nodes of a cluster, its own authority alone ([`PeerTls`]).
 //!
 //! It neither connects nor names protocols. The provider of cryptography is given here, so that
 //! nothing has to be installed for the whole process.
 
+mod peers;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+
+pub use peers::{PeerFiles, PeerTls};
 
 /// Why there can be no TLS.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -16,6 +22,22 @@ pub enum TrustError {
     /// The file of certificate authorities cannot be used.
     #[error("the certificate authorities in '{path}' cannot be used: {reason}")]
     File {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The file of a certificate cannot be used.
+    #[error("the certificate in '{path}' cannot be used: {reason}")]
+    Certificate {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The file of a key cannot be used.
+    #[error("the key in '{path}' cannot be used: {reason}")]
+    Key {
         /// Which file.
         path: PathBuf,
         /// Why not.
@@ -39,20 +61,13 @@ impl Trust {
     /// # Errors
     /// When the file cannot be used.
     pub fn new(ca_file: Option<&Path>) -> Result<Trust, TrustError> {
-        let mut extra_roots = RootCertStore::empty();
-        let mut extra_pem = None;
-        if let Some(path) = ca_file {
-            let bad = |reason: String| TrustError::File { path: path.to_owned(), reason };
-            let pem = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
-            for certificate in CertificateDer::pem_slice_iter(&pem) {
-                let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-                extra_roots.add(certificate).map_err(|error| bad(error.to_string()))?;
+        let (extra_roots, extra_pem) = match ca_file {
+            None => (RootCertStore::empty(), None),
+            Some(path) => {
+                let (roots, pem) = roots_of(path)?;
+                (roots, Some(String::from_utf8_lossy(&pem).into_owned()))
             }
-            if extra_roots.is_empty() {
-                return Err(bad("it contains no certificate".to_owned()));
-            }
-            extra_pem = Some(String::from_utf8_lossy(&pem).into_owned());
-        }
+        };
         Ok(Trust { extra_roots, extra_pem, config: OnceLock::new() })
     }
 
@@ -89,9 +104,27 @@ impl Trust {
     }
 }
 
+/// The authorities in a file, and the file as it is.
+fn roots_of(path: &Path) -> Result<(RootCertStore, Vec<u8>), TrustError> {
+    let bad = |reason: String| TrustError::File { path: path.to_owned(), reason };
+    let pem = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| bad(error.to_string()))?;
+        roots.add(certificate).map_err(|error| bad(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(bad("it contains no certificate".to_owned()));
+    }
+    Ok((roots, pem))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
 fn with_roots(roots: RootCertStore) -> Result<ClientConfig, TrustError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(ClientConfig::builder_with_provider(provider)
+    Ok(ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(TrustError::Setup)?
         .with_root_certificates(roots)

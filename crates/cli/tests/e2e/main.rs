@@ -7,6 +7,7 @@
 mod access;
 mod apply;
 mod batches;
+mod certs;
 mod crontab;
 mod jobs;
 mod life;

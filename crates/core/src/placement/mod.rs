@@ -82,7 +82,8 @@ pub struct Rules {
     /// How many voters a shard is to have. An even number counts as the next odd one, which bears
     /// more losses.
     pub replicas: usize,
-    /// How many voters the first shard is to have; the other nodes follow it.
+    /// How many voters the first shard is to have, if not more of them are wanted of all; the other
+    /// nodes follow it.
     pub first_shard_voters: usize,
     /// How long a node may be down before it is replaced.
     pub patience_ms: u64,

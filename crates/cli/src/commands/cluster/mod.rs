@@ -1,4 +1,7 @@
-//! `bellwether cluster …`: the nodes, their shards and the workers.
+//! `bellwether cluster …`: the nodes, their shards and the workers; and their certificates.
+
+mod authority;
+mod certs;
 
 use anyhow::Result;
 use bellwether_api::{Cluster, ShardState, Worker};
@@ -20,12 +23,20 @@ pub struct ClusterArgs {
 enum Action {
     /// Show nodes, shards and workers
     Status,
+    /// Make the certificates with which nodes accept one another (needs no server)
+    Certs(certs::CertsArgs),
 }
 
-/// Shows it.
+/// Does it.
 pub async fn run(args: ClusterArgs) -> Result<()> {
-    let mut context = args.client.context()?;
-    let Action::Status = args.action;
+    match args.action {
+        Action::Status => status(&args.client).await,
+        Action::Certs(certs) => certs::run(&certs, args.client.json),
+    }
+}
+
+async fn status(client: &ClientArgs) -> Result<()> {
+    let mut context = client.context()?;
     let cluster = context.client.cluster().await?;
     let workers = context.client.workers().await?.items;
     if context.json {
