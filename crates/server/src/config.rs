@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bellwether_core::settings::Settings;
+use bellwether_trust::PeerFiles;
 
 use crate::ingest::Source;
 
@@ -37,7 +38,7 @@ pub struct Config {
     /// Where the node stands: replicas of a shard are kept in different zones.
     pub zone: String,
     /// Certificate, key and authority (PEM) for mutual TLS among nodes.
-    pub peer_tls: Option<PeerTlsFiles>,
+    pub peer_tls: Option<PeerFiles>,
     /// What all nodes of the cluster know and others do not.
     pub cluster_secret: Option<String>,
     /// Where everything is stored.
@@ -77,17 +78,6 @@ pub struct Config {
     pub cache_bytes: u64,
     /// What the rules depend on.
     pub rules: Settings,
-}
-
-/// Where the certificates for mutual TLS among nodes are.
-#[derive(Clone, Debug)]
-pub struct PeerTlsFiles {
-    /// The authority that all nodes trust, PEM.
-    pub ca: PathBuf,
-    /// This node's certificate chain, PEM.
-    pub cert: PathBuf,
-    /// Its private key, PEM.
-    pub key: PathBuf,
 }
 
 /// Where certificate and key are.

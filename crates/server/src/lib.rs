@@ -31,7 +31,8 @@ mod shard;
 mod start;
 mod work;
 
-pub use config::{Config, InvalidConfig, PeerTlsFiles, TlsFiles};
+pub use bellwether_trust::PeerFiles;
+pub use config::{Config, InvalidConfig, TlsFiles};
 pub use http::openapi;
 pub use ingest::Source;
 pub use start::{RunningServer, start};

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use bellwether_core::record::NodeRow;
 use bellwether_raft::engine::RaftEngine;
 use bellwether_raft::net::{Dialing, SECRET_HEADER};
+use bellwether_trust::PeerTls;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -80,7 +81,10 @@ impl Peering {
     /// # Errors
     /// When it cannot be had, or the certificates cannot be read.
     pub async fn bind(config: &Config) -> anyhow::Result<Peering> {
-        let (server, client): (Option<Arc<rustls::ServerConfig>>, _) = (None, None);
+        let tls = config.peer_tls.as_ref().map(PeerTls::load).transpose();
+        let tls = tls.map_err(|error| InvalidConfig(error.to_string()))?;
+        let (server, client) = tls.map(|tls| (tls.server, tls.client)).unzip();
+        let (server, client) = (server.map(Arc::new), client.map(Arc::new));
         let dialing = Dialing { tls: client, secret: config.cluster_secret.clone() };
         let mut listener = None;
         if let Some(listen) = config.peer_listen {

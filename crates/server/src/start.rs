@@ -33,6 +33,8 @@ use crate::{clock, http, ingest, peering};
 
 /// How long a node that starts waits for shards to be led.
 const LED_WITHIN: Duration = Duration::from_secs(30);
+/// How long a node that stops waits for others to agree to what it has decided.
+const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Notices kept for a listener that is slow.
@@ -425,10 +427,15 @@ impl RunningServer {
         for shard in &self.node.shards {
             shard.stop();
         }
-        self.node.cluster.acting.close();
-        self.node.cluster.acting.wait().await;
+        let acting = &self.node.cluster.acting;
+        acting.close();
+        if tokio::time::timeout(COMMIT_WITHIN, acting.wait()).await.is_err() {
+            tracing::warn!("not everything could be stored: too few nodes are there");
+        }
+        // Whoever still waits for others to agree hears that it is over.
         let engine = self.node.engine.clone();
         tokio::task::spawn_blocking(move || engine.close()).await??;
+        acting.wait().await;
         if let Some(peers) = self.peers {
             let _ = peers.await;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_core::settings::Settings;
-use bellwether_server::{Config, PeerTlsFiles, Source, TlsFiles};
+use bellwether_server::{Config, PeerFiles, Source, TlsFiles};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
@@ -225,7 +225,7 @@ fn fill_cluster(config: &mut Config, layers: &mut Layers<'_>) -> Result<()> {
         },
     );
     config.peer_tls = match (ca, cert, key) {
-        (Some(ca), Some(cert), Some(key)) => Some(PeerTlsFiles { ca, cert, key }),
+        (Some(ca), Some(cert), Some(key)) => Some(PeerFiles { ca, cert, key }),
         (None, None, None) => None,
         _ => {
             return Err(usage(

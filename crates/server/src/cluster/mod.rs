@@ -140,10 +140,8 @@ impl Cluster {
     /// Who leads a shard, as far as is known.
     #[must_use]
     pub fn leader(&self, shard: Shard) -> Option<u64> {
-        match self.engine.has(shard) {
-            true => self.engine.leader(shard),
-            false => self.book.leader(shard),
-        }
+        // A replica that was started just now knows nobody yet.
+        self.engine.leader(shard).or_else(|| self.book.leader(shard))
     }
 
     /// How a node is reached by the groups that it takes part in.

@@ -46,8 +46,8 @@ pub fn check(level: &str) -> Result<()> {
 pub fn start(level: &str, format: LogFormat) -> Result<()> {
     let mut level = level.to_owned();
     if level.parse::<LevelFilter>().is_ok_and(|level| level == LevelFilter::INFO) {
-        // The store's engine tells at this level what concerns only those who look into it.
-        level.push_str(",fjall=warn,lsm_tree=warn");
+        // The libraries below tell at this level what concerns only those who look into them.
+        level.push_str(",fjall=warn,lsm_tree=warn,openraft=error");
     }
     let filter = EnvFilter::try_new(&level).map_err(|error| usage(error.to_string()))?;
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
