@@ -143,7 +143,9 @@ fn group_error(error: impl std::fmt::Display) -> RaftOpenError {
     RaftOpenError::Group(error.to_string())
 }
 
-fn config() -> Config {
+/// How groups are run.
+#[must_use]
+pub fn config() -> Config {
     Config {
         cluster_name: "bellwether".to_owned(),
         heartbeat_interval: 300,

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod log;
 pub mod machine;
 pub mod net;
+pub mod runtime;
 pub mod snapshot;
 pub mod storage;
 pub mod types;
