@@ -11,3 +11,4 @@ pub mod runtime;
 pub mod snapshot;
 pub mod storage;
 pub mod types;
+pub mod watch;

@@ -1,7 +1,7 @@
 //! The runtime that groups run on: tokio's, of which a part can be paused, ended and given its
 //! chance by a seed.
 //!
-//! In production nothing is different from tokio: a task that was not spawned by a [`Scope`] runs as
+//! In production nothing that matters is different from tokio: a task that was not spawned by a [`Scope`] runs as
 //! it always did, and its chance is the system's. A simulation puts all that belongs to one
 //! simulated node into a scope. What those tasks spawn is in the scope as well. So a node can be
 //! stopped in the midst of whatever it does, as a signal stops a process, and ended as a lost
@@ -184,7 +184,7 @@ impl AsyncRuntime for Runtime {
         <TokioRuntime as AsyncRuntime>::Timeout<R, T>;
     type ThreadLocalRng = SmallRng;
     type Mpsc = <TokioRuntime as AsyncRuntime>::Mpsc;
-    type Watch = <TokioRuntime as AsyncRuntime>::Watch;
+    type Watch = crate::watch::Watch;
     type Oneshot = <TokioRuntime as AsyncRuntime>::Oneshot;
     type Mutex<T: OptionalSend + 'static> = <TokioRuntime as AsyncRuntime>::Mutex<T>;
 

@@ -10,7 +10,7 @@ use bellwether_core::record::{
 };
 use bellwether_core::run::is_with_worker;
 use bellwether_core::time::Time;
-use bellwether_core::waist::{Family, Shard, View};
+use bellwether_core::waist::{Family, Row, Shard, View};
 
 use crate::nemesis::Nemesis;
 use crate::node::metrics;
@@ -20,7 +20,7 @@ use crate::world::World;
 /// Something that is due or open for longer than this after everything was mended is stuck.
 const STUCK_MS: u64 = 40_000;
 /// A due entry may be taken so late.
-const LATE_MS: u64 = 5_000;
+const LATE_MS: u64 = 10_000;
 
 /// Looks at everything.
 pub fn check(world: &Arc<World>, nemesis: &Nemesis) {
@@ -49,7 +49,7 @@ pub fn check(world: &Arc<World>, nemesis: &Nemesis) {
 
 /// R67: the replicas of a shard are equal.
 fn check_replicas(world: &World, shard: Shard, members: &[u64], found: &mut Vec<String>) {
-    let mut first: Option<(u64, Vec<(Family, bytes::Bytes, bytes::Bytes)>)> = None;
+    let mut first: Option<(u64, Vec<(Family, Row)>)> = None;
     for id in members {
         let Some(node) = world.node(*id) else { continue };
         let applied = node.group(shard).and_then(|group| metrics(&group).last_applied);
@@ -57,7 +57,7 @@ fn check_replicas(world: &World, shard: Shard, members: &[u64], found: &mut Vec<
         let (from, to) = key::shard_range(shard);
         let mut rows = Vec::new();
         for family in Family::ALL {
-            rows.extend(view.scan(family, &from, &to).flatten().map(|(k, v)| (family, k, v)));
+            rows.extend(view.scan(family, &from, &to).flatten().map(|row| (family, row)));
         }
         match &first {
             None => first = Some((*id, rows)),

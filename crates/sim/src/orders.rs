@@ -15,8 +15,9 @@ const CURRENT: u8 = 3;
 /// Bytes of time and run at the end of a key of one that waits.
 const TAIL: usize = 20;
 
-/// Looks at whose turn it is after a turn of a shard.
-pub fn look(record: &mut Record, view: &dyn View, shard: Shard, now: Time) {
+/// Looks at whose turn it is after a turn of a shard, which was at `now` if it was the only one
+/// since the last look.
+pub fn look(record: &mut Record, view: &dyn View, shard: Shard, now: Option<Time>) {
     let (from, to) = key::shard_range(shard);
     let mut current: BTreeMap<Vec<u8>, RunId> = BTreeMap::new();
     let mut waiting: Vec<(Vec<u8>, RunId)> = Vec::new();
@@ -45,7 +46,9 @@ pub fn look(record: &mut Record, view: &dyn View, shard: Shard, now: Time) {
                 ((at, *other) < (scheduled.0, *id)).then_some((*other, since))
             })
             .collect();
-        record.got_turn(now, key, *id, &earlier);
+        if let Some(now) = now {
+            record.got_turn(now, key, *id, &earlier);
+        }
     }
     record.current.retain(|key, _| !key.starts_with(&from));
     record.current.extend(current);

@@ -52,7 +52,7 @@ struct Held {
     /// The process that has it, if that is known.
     instance: Option<u64>,
     /// What it was sent and when, if it was this leader that sent it.
-    sent: Option<(Box<Assignment>, Instant)>,
+    sent: Option<(Assignment, Instant)>,
 }
 
 /// What a leader does about a sign of life.
@@ -63,7 +63,7 @@ pub struct Reaction {
     /// The worker has these and should not.
     pub stop: Vec<(RunId, u64)>,
     /// These did not reach it.
-    pub again: Vec<Box<Assignment>>,
+    pub again: Vec<Assignment>,
 }
 
 /// The workers of a shard.
@@ -174,7 +174,7 @@ impl Registry {
         let mut state = self.state.lock();
         let worker = place(&assignment.worker);
         let instance = state.workers.get(&worker).map_or(0, |worker| worker.instance);
-        let sent = Some((Box::new(assignment.clone()), Instant::now()));
+        let sent = Some((assignment.clone(), Instant::now()));
         let held = Held { worker, token: assignment.token, instance: Some(instance), sent };
         state.held.insert(assignment.run, held);
         (worker, instance)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bellwether_core::waist::Shard;
@@ -22,7 +23,9 @@ const FOUNDERS: u64 = 3;
 /// How long it takes at most until a new cluster has its leaders.
 const BEGIN: Duration = Duration::from_secs(5);
 /// How long everything is well before it is looked at.
-const REST: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_secs(45);
+/// How long replicas may be behind after that.
+const COMPARE: Duration = Duration::from_secs(3);
 
 /// What came of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +65,7 @@ async fn live(seed: u64, mutant: Option<Mutant>, print: bool) -> Outcome {
     let nodes = if chance.one_in(2) { 3 } else { 5 };
     let shards = 1 + chance.below(3) as Shard;
     let chaos = Duration::from_millis(chance.between(20_000, 60_000));
-    let worker_count = 1 + chance.below(4);
+    let worker_count = 2 + chance.below(3);
     let world = World::new(chance.fork(), nodes, shards, mutant, print);
     let disks: BTreeMap<Place, Arc<Disk>> = (1..=nodes).map(|id| (id, Arc::default())).collect();
     for (id, disk) in &disks {
@@ -87,6 +90,8 @@ async fn live(seed: u64, mutant: Option<Mutant>, print: bool) -> Outcome {
     tokio::time::sleep(Duration::from_secs(16)).await;
     nemesis.heal().await;
     tokio::time::sleep(REST).await;
+    world.rests.store(true, Ordering::Relaxed);
+    tokio::time::sleep(COMPARE).await;
     check(&world, &nemesis);
     outcome(&world)
 }

@@ -12,6 +12,7 @@ use bellwether_core::id::RunId;
 use bellwether_core::record::Run;
 use bellwether_core::settings::Settings;
 use bellwether_core::shard::{Leading, recover};
+use bellwether_core::time::Time;
 use bellwether_core::turn::{self, Decided, Effect, Halt, Input, Reported};
 use bellwether_core::waist::{Batch, Op, Shard, StoreError, Term};
 use bellwether_raft::codec::{encode_acquire, encode_batch};
@@ -68,10 +69,13 @@ struct Led {
     term: Term,
     /// Raft's own: if it is another, somebody else may have led in between.
     raft_term: u64,
+    /// Whether the turn before was this leader's, and looked at.
+    looked: bool,
 }
 
 /// A turn that has been decided.
 struct Turned {
+    now: Time,
     decided: Decided,
     answers: Vec<(Answer, Result<turn::Reply, turn::Rejection>)>,
     reports: Vec<(Place, Vec<turn::Report>)>,
@@ -154,7 +158,7 @@ impl Actor {
         let short = self.world.mutant == Some(Mutant::ShortLease);
         let lease = if short { LEASE / 4 } else { LEASE };
         let registry = Registry::new(term, lease, held);
-        Ok(Led { leading: Leading::new(memory, now), registry, term, raft_term })
+        Ok(Led { leading: Leading::new(memory, now), registry, term, raft_term, looked: false })
     }
 
     async fn propose(&self, command: Command) -> Result<(Applied, u64), Deposed> {
@@ -199,13 +203,17 @@ impl Actor {
             // What was decided is durable. Only now may it be seen outside.
             self.answer(&led, turned.answers, turned.reports);
             self.act(&mut led, turned.decided.effects);
-            let now = self.world.now(self.node);
-            orders::look(&mut self.world.record.lock(), &*self.tables.view(), self.shard, now);
+            let (now, looked) = (turned.now, std::mem::replace(&mut led.looked, true));
+            let mut record = self.world.record.lock();
+            orders::look(&mut record, &*self.tables.view(), self.shard, looked.then_some(now));
         }
     }
 
     /// Waits until there is something to do, and takes what has come.
     async fn gather(&mut self, led: &Led) -> Result<Vec<ToShard>, Deposed> {
+        while self.world.rests.load(Ordering::Relaxed) {
+            tokio::time::sleep(REST_MAX).await;
+        }
         let rest = Duration::from_millis(led.leading.rest_ms(self.world.now(self.node)));
         let mut messages = Vec::new();
         tokio::select! {
@@ -249,7 +257,7 @@ impl Actor {
             step.take_note(Input::Lost { run, token, detail })?;
         }
         let decided = step.finish(registry, false)?;
-        Ok(Turned { decided, answers, reports: all_reports })
+        Ok(Turned { now, decided, answers, reports: all_reports })
     }
 
     fn answer(
@@ -300,6 +308,7 @@ impl Actor {
             world.send_to_worker("stop", to, ToWorker::Stop(run, token));
         }
         for assignment in reaction.again {
+            let assignment = Box::new(assignment);
             let message = ToWorker::Run { assignment, instance: beat.instance, term };
             world.send_to_worker("run again", to, message);
         }

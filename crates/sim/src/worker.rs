@@ -70,7 +70,7 @@ impl Worker {
     /// A worker that knows these nodes.
     pub fn start(world: &Arc<World>, place: Place, nodes: Vec<Place>) -> Arc<Worker> {
         let mut chance = world.fork();
-        let slots = 1 + chance.below(4) as usize;
+        let slots = 4 + chance.below(5) as usize;
         let work = Work {
             instance: 1,
             running: BTreeMap::new(),
@@ -328,7 +328,7 @@ impl Work {
         world.trace.tell(format_args!("{run} under {token:x} ends: {how:?}"));
         world.record.lock().ends(run, token, failed);
         let now = Instant::now();
-        let late = self.chance.one_in(10).then(|| self.chance.below(6_000)).unwrap_or(0);
+        let late = if self.chance.one_in(10) { self.chance.below(6_000) } else { 0 };
         let finished = Finished {
             started: Some(world.now(0)),
             finished: world.now(0),

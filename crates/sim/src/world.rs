@@ -34,6 +34,8 @@ pub struct World {
     pub shards: Shard,
     /// Whether leaders take their time between deciding and committing.
     pub stalls: AtomicBool,
+    /// Whether leaders do nothing more, so that replicas can be compared.
+    pub rests: AtomicBool,
     chance: Mutex<Chance>,
     /// By how much the clocks of nodes are wrong.
     skews_ms: BTreeMap<Place, AtomicI64>,
@@ -60,6 +62,7 @@ impl World {
             mutant,
             shards,
             stalls: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
             chance: Mutex::new(chance),
             skews_ms: (1..=nodes).map(|node| (node, AtomicI64::new(0))).collect(),
             nodes: Mutex::default(),
