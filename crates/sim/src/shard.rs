@@ -253,6 +253,7 @@ impl Actor {
             }
         }
         for (run, token) in lost {
+            self.world.trace.tell(format_args!("{run} under {token:x} is lost"));
             let detail = "its worker was not heard".to_owned();
             step.take_note(Input::Lost { run, token, detail })?;
         }
@@ -287,6 +288,8 @@ impl Actor {
             match effect {
                 Effect::Assign(assignment) => {
                     let (worker, instance) = led.registry.promised(&assignment);
+                    let (run, token) = (assignment.run, assignment.token);
+                    self.world.trace.tell(format_args!("{run} under {token:x} goes to {worker}"));
                     let message = ToWorker::Run { assignment, instance, term: led.term };
                     self.world.send_to_worker("run", (self.node, worker), message);
                 }
@@ -308,6 +311,8 @@ impl Actor {
             world.send_to_worker("stop", to, ToWorker::Stop(run, token));
         }
         for assignment in reaction.again {
+            let (run, token) = (assignment.run, assignment.token);
+            world.trace.tell(format_args!("{run} under {token:x} is sent again"));
             let assignment = Box::new(assignment);
             let message = ToWorker::Run { assignment, instance: beat.instance, term };
             world.send_to_worker("run again", to, message);

@@ -299,6 +299,7 @@ impl Work {
         let now = Instant::now();
         let full = self.running.len() >= slots || self.running.contains_key(&run);
         if full || !has_lease(&self.leaders, shard, now) {
+            world.trace.tell(format_args!("worker {place} hands {run} under {token:x} back"));
             let waiting = Unreported { what: Reported::HandedBack, not_before: now };
             self.unreported.insert((run, token), waiting);
             return;
