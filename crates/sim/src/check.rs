@@ -34,6 +34,7 @@ pub fn check(world: &Arc<World>, nemesis: &Nemesis) {
             }
         }
     }
+    check_groups(world, &mut found);
     let mut record = world.record.lock();
     for what in found {
         record.wrong(what);
@@ -44,6 +45,21 @@ pub fn check(world: &Arc<World>, nemesis: &Nemesis) {
         (0..world.shards).filter_map(|shard| Some(nemesis.replicas(shard)?.0.view())).collect();
     if views.len() == usize::from(world.shards) {
         check_jobs(&mut record, &views);
+    }
+}
+
+/// No group has given up, by an error or by a panic.
+fn check_groups(world: &World, found: &mut Vec<String>) {
+    for node in world.nodes() {
+        for shard in 0..world.shards {
+            match node.group(shard).map(|group| metrics(&group).running_state) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    found.push(format!("node {}, shard {shard} has stopped: {error}", node.id));
+                }
+                None => found.push(format!("node {} has no shard {shard}", node.id)),
+            }
+        }
     }
 }
 

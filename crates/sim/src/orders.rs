@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bellwether_core::id::RunId;
+use bellwether_core::record::Run;
 use bellwether_core::time::Time;
 use bellwether_core::waist::{Family, Shard, View};
 use bellwether_core::{key, read};
@@ -38,24 +39,36 @@ pub fn look(record: &mut Record, view: &dyn View, shard: Shard, now: Option<Time
         }
     }
     for (key, id) in &current {
-        let Some(scheduled) = scheduled(view, *id) else { continue };
-        let same_key = waiting.iter().filter(|(of, _)| of == key);
-        let earlier: Vec<(RunId, i64)> = same_key
-            .filter_map(|(_, other)| {
-                let (at, since) = self::scheduled(view, *other)?;
-                ((at, *other) < (scheduled.0, *id)).then_some((*other, since))
-            })
-            .collect();
-        if let Some(now) = now {
-            record.got_turn(now, key, *id, &earlier);
+        let before = record.current.get(key).copied();
+        let Some(now) = now.filter(|_| before != Some(*id)) else { continue };
+        let Some(run) = run(view, *id) else { continue };
+        for (_, other) in waiting.iter().filter(|(of, _)| of == key) {
+            let Some(waits) = self::run(view, *other) else { continue };
+            let since_ms = waits.events.last().map_or(0, |event| event.at_ms);
+            let earlier = (waits.scheduled_ms, *other) < (run.scheduled_ms, *id);
+            // One that came to wait in the same turn may come after it.
+            if earlier && since_ms < now.0 {
+                let text = format!(
+                    "R72: {id} goes before {other}, after {before:?}: {}; {}",
+                    story(&run),
+                    story(&waits)
+                );
+                record.wrong(text);
+            }
         }
     }
     record.current.retain(|key, _| !key.starts_with(&from));
     record.current.extend(current);
 }
 
-/// When a run was scheduled, and when something last happened to it.
-fn scheduled(view: &dyn View, id: RunId) -> Option<(i64, i64)> {
-    let run = read::run(view, id).ok()??.run;
-    Some((run.scheduled_ms, run.events.last().map_or(0, |event| event.at_ms)))
+fn run(view: &dyn View, id: RunId) -> Option<Run> {
+    Some(read::run(view, id).ok()??.run)
+}
+
+/// What happened to a run, in a line.
+fn story(run: &Run) -> String {
+    let events = run.events.iter();
+    let events: Vec<String> =
+        events.map(|event| format!("{:?} at {}", event.kind(), Time(event.at_ms))).collect();
+    format!("scheduled at {}, {}", Time(run.scheduled_ms), events.join(", "))
 }

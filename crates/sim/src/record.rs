@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bellwether_core::id::{JobId, RunId};
 use bellwether_core::record::{Definition, OverlapPolicy};
-use bellwether_core::time::Time;
 use bellwether_core::turn::Assignment;
 use bellwether_core::waist::{Shard, Term};
 
@@ -156,19 +155,6 @@ impl Record {
             self.still.insert(worker);
         } else {
             self.still.remove(&worker);
-        }
-    }
-
-    /// A run of an ordering key got its turn.
-    pub fn got_turn(&mut self, now: Time, key: &[u8], id: RunId, earlier: &[(RunId, i64)]) {
-        if self.current.get(key) == Some(&id) {
-            return;
-        }
-        for (other, since_ms) in earlier {
-            // One that came to wait in the same turn may come after it.
-            if *since_ms < now.0 {
-                self.wrong.push(format!("R72: {id} goes before {other}, which waited for longer"));
-            }
         }
     }
 }

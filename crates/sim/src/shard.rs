@@ -199,10 +199,14 @@ impl Actor {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }
             let ops = std::mem::take(&mut turned.decided.ops);
+            let changed = !ops.is_empty();
             self.commit(led.term, ops).await?;
             // What was decided is durable. Only now may it be seen outside.
             self.answer(&led, turned.answers, turned.reports);
             self.act(&mut led, turned.decided.effects);
+            if !changed {
+                continue; // And nobody knows whether it still leads.
+            }
             let (now, looked) = (turned.now, std::mem::replace(&mut led.looked, true));
             let mut record = self.world.record.lock();
             orders::look(&mut record, &*self.tables.view(), self.shard, looked.then_some(now));

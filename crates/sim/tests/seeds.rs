@@ -57,3 +57,18 @@ fn check_mutant(mutant: Mutant, from: u64, seeds: u64, says: &[&str]) {
     }
     panic!("{mutant} is not found within {seeds} seeds");
 }
+
+#[test]
+fn r91_an_attempt_that_is_handed_over_before_its_commit_is_found() {
+    check_mutant(Mutant::ActBeforeCommit, 1_001, 8, &["R64", "R65", "R72", "R34"]);
+}
+
+#[test]
+fn r92_a_leader_that_goes_on_after_it_was_replaced_is_found() {
+    check_mutant(Mutant::ForgetFence, 1_016, 8, &["two leaders act", "R64", "R65", "R67"]);
+}
+
+#[test]
+fn r71_a_new_leader_that_begins_at_the_wrong_place_is_found() {
+    check_mutant(Mutant::WrongCursor, 1_000, 8, &["R71", "R36"]);
+}
