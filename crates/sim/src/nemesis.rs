@@ -143,7 +143,8 @@ impl Nemesis {
                 _ => self.world.links.cut(other, id),
             }
         }
-        tokio::time::sleep(self.ms(500, 10_000)).await;
+        let long = self.below(3) == 0;
+        tokio::time::sleep(if long { self.ms(12_000, 25_000) } else { self.ms(500, 8_000) }).await;
         self.tell(format_args!("links are mended"));
         self.world.links.mend();
     }
@@ -182,9 +183,11 @@ impl Nemesis {
         self.world.skew(node, skew_ms);
     }
 
-    /// The node that leads a shard.
+    /// The node that leads a shard: of those that think so, the one that was elected last.
     fn leader(&self, shard: Shard) -> Option<Arc<Node>> {
-        self.world.nodes().into_iter().find(|node| node.leader(shard) == Some(node.id))
+        let nodes = self.world.nodes().into_iter();
+        let leaders = nodes.filter(|node| node.leader(shard) == Some(node.id));
+        leaders.max_by_key(|node| node.group(shard).map(|group| metrics(&group).current_term))
     }
 
     /// Somebody else is to lead a shard.

@@ -194,13 +194,11 @@ impl Actor {
                 let effects = std::mem::take(&mut turned.decided.effects);
                 self.act(&mut led, effects);
             }
-            if self.world.stalls.load(Ordering::Relaxed) && self.chance.one_in(10) {
-                let ms = self.chance.between(200, 8_000);
-                tokio::time::sleep(Duration::from_millis(ms)).await;
-            }
+            self.stall().await;
             let ops = std::mem::take(&mut turned.decided.ops);
             let changed = !ops.is_empty();
             self.commit(led.term, ops).await?;
+            self.stall().await;
             // What was decided is durable. Only now may it be seen outside.
             self.answer(&led, turned.answers, turned.reports);
             self.act(&mut led, turned.decided.effects);
@@ -210,6 +208,14 @@ impl Actor {
             let (now, looked) = (turned.now, std::mem::replace(&mut led.looked, true));
             let mut record = self.world.record.lock();
             orders::look(&mut record, &*self.tables.view(), self.shard, looked.then_some(now));
+        }
+    }
+
+    /// It may be held up anywhere, for long enough to be replaced meanwhile.
+    async fn stall(&mut self) {
+        if self.world.stalls.load(Ordering::Relaxed) && self.chance.one_in(12) {
+            let ms = self.chance.between(200, 8_000);
+            tokio::time::sleep(Duration::from_millis(ms)).await;
         }
     }
 

@@ -26,7 +26,7 @@ use crate::world::World;
 const LOOK: Duration = Duration::from_millis(100);
 /// How long it waits for an answer to a report.
 const ANSWER: Duration = Duration::from_millis(800);
-/// How long it stays with a node from which it hears nothing.
+/// How long it stays with a node by way of which it does not reach the leader of some shard.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// An attempt that runs.
@@ -175,7 +175,7 @@ impl Worker {
     /// Talks with nodes.
     async fn talk(self: Arc<Self>, mut inbox: UnboundedReceiver<ToWorker>) {
         let mut home = self.some_node();
-        let mut heard = Instant::now();
+        let mut since = Instant::now();
         let mut beat = Instant::now();
         loop {
             let message = tokio::select! {
@@ -184,12 +184,11 @@ impl Worker {
                 () = tokio::time::sleep(LOOK) => None,
             };
             if let Some(message) = message {
-                heard = Instant::now();
                 self.take(message);
             }
-            if heard.elapsed() > PATIENCE {
+            if since.elapsed() > PATIENCE && self.misses_a_leader() {
                 home = self.some_node();
-                heard = Instant::now();
+                since = Instant::now();
             }
             if beat <= Instant::now() {
                 beat = Instant::now() + BEAT;
@@ -197,6 +196,15 @@ impl Worker {
             }
             self.report(home);
         }
+    }
+
+    /// Whether the leader of some shard has not said for long that it has heard.
+    fn misses_a_leader(&self) -> bool {
+        let work = self.work.lock();
+        (0..self.world.shards).any(|shard| {
+            let heard = work.leaders.get(&shard).and_then(|leader| leader.1);
+            heard.is_none_or(|heard| heard.elapsed() > PATIENCE)
+        })
     }
 
     fn some_node(&self) -> Place {
