@@ -5,7 +5,7 @@ CARGO ?= cargo
 DATA_DIR ?= data
 LISTEN ?= 127.0.0.1:2355
 
-.PHONY: help run test check fix bench openapi clean
+.PHONY: help run test check fix bench sim sims openapi clean
 
 help:
 	@echo "make run     build and start a complete system on this machine"
@@ -13,6 +13,8 @@ help:
 	@echo "make check   formatting, lints and docs, without changing anything"
 	@echo "make fix     rewrite what can be rewritten"
 	@echo "make bench   measure (takes about 15 minutes)"
+	@echo "make sim     simulate a cluster: SEED=…, one seed and its story"
+	@echo "make sims    simulate many: RUNS=… seeds from SEED=… on"
 	@echo "make openapi write docs/openapi.json from the code"
 
 run: tools
@@ -36,6 +38,15 @@ fix: tools
 bench: tools
 	$(CARGO) build --release --locked --package bellwether
 	./target/release/bellwether bench
+
+SEED ?= 0
+RUNS ?= 100
+
+sim:
+	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --trace
+
+sims:
+	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --runs $(RUNS)
 
 openapi: tools
 	$(CARGO) run --quiet --locked --package bellwether -- openapi > docs/openapi.json

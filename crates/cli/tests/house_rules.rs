@@ -34,6 +34,7 @@ fn crates_depend_only_on_what_they_may() {
         ("core", &[] as &[&str]),
         ("store", &["core"]),
         ("raft", &["core", "store", "protocol"]),
+        ("sim", &["core", "store", "raft"]),
         ("trust", &[]),
         ("protocol", &[]),
         ("agent", &["protocol", "trust"]),

@@ -8,7 +8,7 @@ mod world;
 use std::sync::Arc;
 
 use bellwether_core::settings::Settings;
-use bellwether_core::shard::{Leading, Reserved, Slots};
+use bellwether_core::shard::{Leading, Reserved, Slots, recover};
 use bellwether_core::time::{HOUR_MS, MINUTE_MS, Time};
 use bellwether_core::turn::{Effect, Ending, Input, Lane, Roster, Turnstile, load};
 use bellwether_core::waist::Shard;
@@ -77,4 +77,22 @@ fn history_is_looked_at_every_minute_also_when_the_clock_is_set_back() {
     turn(&mut leading, &mut store, ZERO, vec![report]);
     assert_eq!(leading.rest_ms(t(10)), MINUTE_MS - 10_000);
     assert_eq!(leading.rest_ms(ZERO.minus_ms(HOUR_MS)), 0);
+}
+
+#[test]
+fn r94_a_run_of_a_deleted_job_is_still_with_its_worker_after_a_take_over() {
+    let mut store = Store::default();
+    let mut leading = leading(&store);
+    let jobs = vec![job().at(ZERO).request()];
+    let create = Input::Create { actor: "ana".to_owned(), jobs };
+    let mut effects = turn(&mut leading, &mut store, ZERO, vec![create]);
+    effects.extend(turn(&mut leading, &mut store, ZERO, Vec::new()));
+    let [Effect::Assign(start)] = &effects[..] else { panic!("it is launched: {effects:?}") };
+    let delete = Input::Delete { actor: "ana".to_owned(), job: start.run.job };
+    turn(&mut leading, &mut store, ZERO, vec![delete]);
+    let mut memory = load(&store, SHARD, 2, Settings::default()).unwrap();
+    let recovered = recover(&store, &mut memory, ZERO, None, &|_| None).unwrap();
+    let [held] = &recovered.held[..] else { panic!("somebody has it: {recovered:?}") };
+    assert_eq!((held.run, held.token, held.stop), (start.run, start.token, true));
+    assert_eq!((held.worker.as_str(), &held.lane), ("w", &start.lane()));
 }

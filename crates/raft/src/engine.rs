@@ -80,7 +80,9 @@ pub(crate) fn group_error(error: impl std::fmt::Display) -> RaftOpenError {
 /// long asks the others whether they do.
 const HEARTBEAT_MS: u64 = 300;
 
-fn config() -> Config {
+/// How groups are run.
+#[must_use]
+pub fn config() -> Config {
     Config {
         cluster_name: "bellwether".to_owned(),
         heartbeat_interval: HEARTBEAT_MS,

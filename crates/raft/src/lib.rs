@@ -8,9 +8,11 @@ pub mod log;
 pub mod machine;
 mod member;
 pub mod net;
+pub mod runtime;
 pub mod snapshot;
 mod standing;
 pub mod storage;
 pub mod types;
+pub mod watch;
 
 pub use standing::{Progress, Standing, Watch};

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use bellwether_core::waist::{Family, Shard, StoreError, View};
-use bellwether_store::{Applied, DiskEngine, Engine, Replicated, position_key};
+use bellwether_store::{Applied, DiskEngine, Replicated, Tables, position_key};
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::type_config::alias::SnapshotOf;
@@ -17,6 +17,7 @@ use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use tokio::sync::oneshot;
 
 use crate::codec::{decode_command, decode_position, encode_position};
+use crate::runtime::blocking;
 use crate::snapshot::{Receiving, ShardCopy, ShardView, copy_rows, failed, meta_of, take_in};
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership, Types};
 
@@ -24,8 +25,8 @@ use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership, Types};
 const ON_THE_WAY_MAX: usize = 64;
 
 /// The tables of one shard, as a group applies its log to them.
-pub struct Machine {
-    tables: Arc<DiskEngine>,
+pub struct Machine<T = DiskEngine> {
+    tables: Arc<T>,
     shard: Shard,
     applied: Option<LogId>,
     membership: StoredMembership,
@@ -43,26 +44,29 @@ fn position(view: &dyn View, shard: Shard) -> io::Result<(Option<LogId>, StoredM
 type OnTheWay = (oneshot::Receiver<Result<Applied, StoreError>>, Option<Responder>);
 type Responder = openraft::storage::ApplyResponder<Types>;
 
-impl Machine {
+impl<T: Tables> Machine<T> {
     /// The tables of a shard, as far as its log has been applied to them.
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn new(
-        tables: Arc<DiskEngine>,
-        shard: Shard,
-        receiving: &Receiving,
-    ) -> io::Result<Machine> {
-        let (mut applied, mut membership) = position(&*tables.view(), shard)?;
+    pub fn new(tables: Arc<T>, shard: Shard, receiving: &Receiving) -> io::Result<Machine<T>> {
         if let Some(path) = receiving.complete(shard) {
             // Taking it in was interrupted, or had not begun: then it may be out of date.
-            if meta_of(&path)?.last_log_id > applied {
-                take_in(&tables, shard, &path)?;
-                (applied, membership) = position(&*tables.view(), shard)?;
+            if meta_of(&path)?.last_log_id > position(&*tables.view(), shard)?.0 {
+                take_in(&*tables, shard, &path)?;
             } else {
                 receiving.forget(shard)?;
             }
         }
+        Machine::without_copies(tables, shard)
+    }
+
+    /// The same where copies are never received into files.
+    ///
+    /// # Errors
+    /// When the tables cannot be read.
+    pub fn without_copies(tables: Arc<T>, shard: Shard) -> io::Result<Machine<T>> {
+        let (applied, membership) = position(&*tables.view(), shard)?;
         Ok(Machine { tables, shard, applied, membership })
     }
 
@@ -100,9 +104,9 @@ async fn settle((done, responder): OnTheWay) -> io::Result<()> {
     Ok(())
 }
 
-impl RaftStateMachine<Types> for Machine {
+impl<T: Tables> RaftStateMachine<Types> for Machine<T> {
     type SnapshotData = ShardCopy;
-    type SnapshotBuilder = Builder;
+    type SnapshotBuilder = Builder<T>;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
         Ok((self.applied, self.membership.clone()))
@@ -128,19 +132,18 @@ impl RaftStateMachine<Types> for Machine {
         Ok(())
     }
 
-    async fn get_snapshot_builder(&mut self) -> Builder {
+    async fn get_snapshot_builder(&mut self) -> Builder<T> {
         Builder { tables: self.tables.clone(), shard: self.shard }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, copy: ShardCopy) -> io::Result<()> {
         let (tables, shard) = (self.tables.clone(), self.shard);
         let position = encode_position(meta.last_log_id, &meta.last_membership);
-        tokio::task::spawn_blocking(move || match copy {
-            ShardCopy::File(path) => take_in(&tables, shard, &path),
-            ShardCopy::View(from) => copy_rows(&tables, &from, position),
+        blocking(move || match copy {
+            ShardCopy::File(path) => take_in(&*tables, shard, &path),
+            ShardCopy::View(from) => copy_rows(&*tables, &from, position),
         })
-        .await
-        .map_err(io::Error::other)??;
+        .await??;
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         Ok(())
@@ -150,12 +153,12 @@ impl RaftStateMachine<Types> for Machine {
         if self.applied.is_none() {
             return Ok(None);
         }
-        snapshot(&self.tables, self.shard).map(Some)
+        snapshot(&*self.tables, self.shard).map(Some)
     }
 }
 
 /// The shard as it is now.
-fn snapshot(tables: &DiskEngine, shard: Shard) -> io::Result<SnapshotOf<Types, ShardCopy>> {
+fn snapshot(tables: &dyn Tables, shard: Shard) -> io::Result<SnapshotOf<Types, ShardCopy>> {
     let view = tables.view();
     let (last_log_id, last_membership) = position(&*view, shard)?;
     let meta = SnapshotMeta { last_log_id, last_membership };
@@ -166,22 +169,19 @@ fn snapshot(tables: &DiskEngine, shard: Shard) -> io::Result<SnapshotOf<Types, S
 }
 
 /// Builds snapshots of a shard.
-pub struct Builder {
-    tables: Arc<DiskEngine>,
+pub struct Builder<T = DiskEngine> {
+    tables: Arc<T>,
     shard: Shard,
 }
 
-impl RaftSnapshotBuilder<Types> for Builder {
+impl<T: Tables> RaftSnapshotBuilder<Types> for Builder<T> {
     type SnapshotData = ShardCopy;
 
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, ShardCopy>> {
-        let built = snapshot(&self.tables, self.shard)?;
+        let built = snapshot(&*self.tables, self.shard)?;
         let tables = self.tables.clone();
         // What is in the snapshot may be purged from the log: the tables must not lose it.
-        tokio::task::spawn_blocking(move || tables.persist())
-            .await
-            .map_err(io::Error::other)?
-            .map_err(failed)?;
+        blocking(move || tables.persist()).await?.map_err(failed)?;
         Ok(built)
     }
 }

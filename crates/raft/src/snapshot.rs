@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bellwether_core::waist::{Family, Op, Shard, StoreError, View};
 use bellwether_protocol::peer::v1::SnapshotRows;
-use bellwether_store::{Applied, DiskEngine, Engine, Replicated, position_key};
+use bellwether_store::{Applied, Replicated, Tables, position_key};
 use bytes::Bytes;
 use prost::Message;
 
@@ -226,7 +226,7 @@ pub fn meta_of(path: &Path) -> io::Result<SnapshotMeta> {
 ///
 /// # Errors
 /// When the file cannot be read or the tables cannot be written.
-pub fn take_in(tables: &DiskEngine, shard: Shard, path: &Path) -> io::Result<()> {
+pub fn take_in(tables: &dyn Tables, shard: Shard, path: &Path) -> io::Result<()> {
     let (position, mut stored) = Stored::open(path)?;
     remove_rows(tables, shard)?;
     while let Some(bytes) = stored.next()? {
@@ -242,7 +242,7 @@ pub fn take_in(tables: &DiskEngine, shard: Shard, path: &Path) -> io::Result<()>
 ///
 /// # Errors
 /// When the tables cannot be read or written.
-pub fn copy_rows(tables: &DiskEngine, from: &ShardView, position: Bytes) -> io::Result<()> {
+pub fn copy_rows(tables: &dyn Tables, from: &ShardView, position: Bytes) -> io::Result<()> {
     remove_rows(tables, from.shard)?;
     let mut result = Ok(());
     from.parts(|rows| {
@@ -265,7 +265,7 @@ pub fn erase(tables: &DiskEngine, shard: Shard) -> io::Result<()> {
 }
 
 /// Removes all rows of a shard.
-fn remove_rows(tables: &DiskEngine, shard: Shard) -> io::Result<()> {
+fn remove_rows(tables: &dyn Tables, shard: Shard) -> io::Result<()> {
     let (from, to) = bellwether_core::key::shard_range(shard);
     for family in Family::ALL {
         loop {
@@ -285,7 +285,7 @@ fn remove_rows(tables: &DiskEngine, shard: Shard) -> io::Result<()> {
     Ok(())
 }
 
-fn load_rows(tables: &DiskEngine, shard: Shard, rows: SnapshotRows) -> io::Result<()> {
+fn load_rows(tables: &dyn Tables, shard: Shard, rows: SnapshotRows) -> io::Result<()> {
     let family = Family::ALL.get(rows.family as usize).copied();
     let family = family.ok_or_else(|| malformed("a family of keys"))?;
     let ops = rows.keys.into_iter().zip(rows.values);
@@ -293,7 +293,7 @@ fn load_rows(tables: &DiskEngine, shard: Shard, rows: SnapshotRows) -> io::Resul
     load(tables, shard, ops, Bytes::new())
 }
 
-fn load(tables: &DiskEngine, shard: Shard, ops: Vec<Op>, position: Bytes) -> io::Result<()> {
+fn load(tables: &dyn Tables, shard: Shard, ops: Vec<Op>, position: Bytes) -> io::Result<()> {
     let (sender, done) = crossbeam_channel::bounded(1);
     let call = Box::new(move |result: Result<Applied, StoreError>| {
         // The receiver waits below, so this cannot fail.

@@ -53,7 +53,7 @@ impl RaftTypeConfig for Types {
     type Payload = openraft::EntryPayload<Command, u64, Peer>;
     type Entry =
         openraft::Entry<<Self::LeaderId as openraft::vote::RaftLeaderId>::Committed, Self::Payload>;
-    type AsyncRuntime = openraft_rt_tokio::TokioRuntime;
+    type AsyncRuntime = crate::runtime::Runtime;
     type Responder<T>
         = Callback<T>
     where

@@ -4,6 +4,7 @@
 //! the trait [`Engine`] and what stands behind it:
 //!
 //! - [`MemoryEngine`], for tests and the simulator, with [`Faults`] to lose what was not synced;
+//! - [`MemoryTables`], for the simulator, to which a replicated log is applied ([`Tables`]);
 //! - [`DiskEngine`], the product's storage on one machine, on an LSM tree with a journal.
 //!
 //! ```text
@@ -26,10 +27,12 @@ mod engine;
 mod memory;
 pub mod probe;
 mod rules;
+mod tables;
 
 pub use disk::{
     Applied, AppliedDone, DiskEngine, DiskOptions, OpenError, Replicated, position_key,
 };
 pub use engine::{Done, Engine, EngineStats, FamilyStats};
-pub use memory::{Faults, MemoryEngine};
+pub use memory::{Faults, MemoryEngine, MemoryTables};
 pub use rules::{meta_term_key, shard_of};
+pub use tables::Tables;

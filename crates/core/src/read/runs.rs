@@ -74,14 +74,33 @@ pub(super) fn with_definition(
     let Some(run) = row.run.filter(|run| !run.forget) else {
         return Ok(None);
     };
-    let bytes = match row.job {
+    let definition = definition_of(view, id, row.job)?;
+    Ok(definition.map(|definition| StoredRun { id, run, definition }))
+}
+
+/// What the job of a run is, or was.
+fn definition_of(
+    view: &dyn View,
+    id: RunId,
+    job: Option<OneOff>,
+) -> Result<Option<Definition>, StoreError> {
+    let bytes = match job {
         Some(job) => Some(job.definition),
         None => read::<JobRow>(view, Family::Job, &key::job(id.job))?.map(|row| row.definition),
     };
-    let Some(bytes) = bytes else {
-        return Ok(None);
-    };
-    Ok(Some(StoredRun { id, run, definition: record::decode("definition", bytes)? }))
+    bytes.map(|bytes| record::decode("definition", bytes)).transpose()
+}
+
+/// What the job of an open run is; also of one whose job has been deleted, since it is still with its
+/// worker.
+pub(crate) fn definition_of_open(
+    view: &dyn View,
+    id: RunId,
+) -> Result<Option<Definition>, StoreError> {
+    match read::<RunRow>(view, Family::Active, &key::run(id))? {
+        Some(row) => definition_of(view, id, row.job),
+        None => Ok(None),
+    }
 }
 
 /// Up to `limit` runs of a job with numbers below `before`, newest first.

@@ -55,17 +55,17 @@ pub fn recover(
     let mut is_gone = |id: RunId, run: &Run| {
         let detail = gone(id, run);
         if detail.is_none() {
-            found.push((id, run.worker.clone(), run.token, run.cancel_requested));
+            found.push((id, run.clone()));
         }
         detail
     };
     let after = turn.recover(after, CHUNK, &mut is_gone)?;
     let mut held = Vec::with_capacity(found.len());
-    for (run, worker, token, stop) in found {
-        if let Some(stored) = read::run(view, run)? {
-            let lane = Lane::of(&stored.definition, &stored.run.pinned);
-            held.push(StillHeld { worker, run, token, stop, lane });
-        }
+    for (id, run) in found {
+        let definition = read::definition_of_open(view, id)?.unwrap_or_default();
+        let lane = Lane::of(&definition, &run.pinned);
+        let Run { worker, token, cancel_requested: stop, .. } = run;
+        held.push(StillHeld { worker, run: id, token, stop, lane });
     }
     Ok(Recovered { ops: turn.finish().ops, after, held })
 }

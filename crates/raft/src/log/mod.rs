@@ -44,6 +44,9 @@ use writer::{Request, Write, Writer, copy};
 /// Called once something is durable, or will never be.
 pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 
+/// Called when there is something to write.
+pub type Told = Box<dyn Fn() + Send + Sync>;
+
 /// How a log is kept.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
@@ -70,6 +73,8 @@ struct Shared {
     options: LogOptions,
     groups: Mutex<BTreeMap<u16, Group>>,
     failure: OnceLock<io::Error>,
+    /// Whom to tell that something is to be written, if not the writer's thread.
+    told: Option<Told>,
 }
 
 impl Shared {
@@ -120,12 +125,31 @@ impl Log {
     /// # Errors
     /// When it is damaged, or cannot be read.
     pub fn with_pump(files: impl Files, options: LogOptions) -> io::Result<(Log, Pump)> {
-        let files: Box<dyn Files> = Box::new(files);
+        Log::pumped(Box::new(files), options, None)
+    }
+
+    /// The same for a caller who wants to be told when there is something to write.
+    ///
+    /// # Errors
+    /// When it is damaged, or cannot be read.
+    pub fn with_pump_told(
+        files: impl Files,
+        options: LogOptions,
+        told: Told,
+    ) -> io::Result<(Log, Pump)> {
+        Log::pumped(Box::new(files), options, Some(told))
+    }
+
+    fn pumped(
+        files: Box<dyn Files>,
+        options: LogOptions,
+        told: Option<Told>,
+    ) -> io::Result<(Log, Pump)> {
         let found = recover::recover(&*files)?;
         let states =
             found.groups.iter().map(|(number, group)| (*number, group.state.clone())).collect();
         let groups = Mutex::new(found.groups);
-        let shared = Arc::new(Shared { files, options, groups, failure: OnceLock::new() });
+        let shared = Arc::new(Shared { files, options, groups, failure: OnceLock::new(), told });
         let writer = Writer::new(shared.clone(), found.segments, found.length, states);
         let (sender, queue) = crossbeam_channel::unbounded();
         let gather_max = shared.options.gather_max;
@@ -248,7 +272,12 @@ impl GroupLog {
     fn ask(&self, write: Write, done: Option<Done>) -> io::Result<()> {
         let request = Request { group: self.number, write, done };
         match self.queue.send(request) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if let Some(told) = &self.shared.told {
+                    told();
+                }
+                Ok(())
+            }
             Err(refused) => {
                 if let Some(done) = refused.0.done {
                     done(Err(closed()));

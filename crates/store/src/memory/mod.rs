@@ -8,6 +8,7 @@
 //! Where to start reading: `Inner::submit`, then `Inner::sync`.
 
 mod faults;
+mod replica;
 mod tables;
 
 use std::collections::{HashMap, VecDeque};
@@ -19,6 +20,7 @@ use bellwether_core::waist::{Batch, Family, Shard, StoreError, Term, View};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use self::faults::Faults;
+pub use self::replica::MemoryTables;
 use self::tables::Tables;
 use crate::engine::{Done, Engine, EngineStats, FamilyStats};
 use crate::rules::{assert_batch, batch_bytes, check_fence};

@@ -1,0 +1,68 @@
+//! What nodes, workers and clients say to one another, besides what Raft says.
+
+use std::sync::Arc;
+
+use bellwether_core::id::RunId;
+use bellwether_core::turn::{Assignment, Input, Rejection, Reply, Report};
+use bellwether_core::waist::{Shard, Term};
+use tokio::time::Instant;
+
+use crate::links::Place;
+
+/// Where an answer goes. It may be called twice, if the request came twice.
+pub type Answer = Arc<dyn Fn(Place, Result<Reply, Rejection>) + Send + Sync>;
+
+/// For the leader of a shard.
+#[derive(Clone)]
+pub enum ToShard {
+    /// Decide, and answer once it is durable.
+    Ask(Input, Answer),
+    /// A worker is there.
+    Beat(Beat),
+    /// What a worker says, and which worker.
+    Reports(Place, Vec<Report>),
+}
+
+/// A sign of life of a worker.
+#[derive(Clone, Debug)]
+pub struct Beat {
+    /// Who.
+    pub worker: Place,
+    /// Which process of it.
+    pub instance: u64,
+    /// When it was sent, by the worker's own count.
+    pub sent: Instant,
+    /// The newest term of the shard that the worker has heard of: it takes nothing older.
+    pub fence: Term,
+    /// What it runs of the shard, and what it has yet to report about.
+    pub has: Vec<(RunId, u64)>,
+    /// How much it runs at once.
+    pub slots: usize,
+}
+
+/// For a worker.
+#[derive(Clone)]
+pub enum ToWorker {
+    /// Run this.
+    Run {
+        /// What.
+        assignment: Box<Assignment>,
+        /// The process that was meant.
+        instance: u64,
+        /// The term in which it was decided.
+        term: Term,
+    },
+    /// Stop this.
+    Stop(RunId, u64),
+    /// The leader of a shard has heard.
+    Heard {
+        /// Which shard.
+        shard: Shard,
+        /// Its term.
+        term: Term,
+        /// When what it heard was sent.
+        sent: Instant,
+    },
+    /// Reports about these are durable.
+    Stored(Vec<(RunId, u64)>),
+}
