@@ -5,7 +5,7 @@
 //! as texts do.
 //!
 //! ```text
-//! meta     shard 'term' | 'shard' | 'store' | 'group' ns group | 'token' name | 'queue' name
+//! meta     shard 'term' | 'shard' | 'store' | 'restore' time | 'group' ns group | 'token' name | 'queue' name
 //! due      shard time kind id [n]         value: the whole one-off job, or nothing
 //! index    shard id                       a one-off job in compact form → where it is
 //! job      shard id
@@ -173,6 +173,18 @@ pub fn shard_row(shard: Shard) -> Bytes {
 #[must_use]
 pub fn store_row() -> Bytes {
     Key::of(0).raw(b"store").done()
+}
+
+/// That the store came out of a backup, in shard 0.
+#[must_use]
+pub fn restore(restored: Time) -> Bytes {
+    Key::of(0).raw(b"restore").time(restored).done()
+}
+
+/// All times that the store came out of a backup.
+#[must_use]
+pub fn restores() -> (Bytes, Bytes) {
+    Key::of(0).raw(b"restore").range()
 }
 
 /// A group's switches.

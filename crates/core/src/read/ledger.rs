@@ -2,7 +2,7 @@
 
 use crate::id::JobId;
 use crate::key;
-use crate::record::{self, Audit, QueueRow, Tick, TokenRow};
+use crate::record::{self, Audit, QueueRow, RestoreRow, Tick, TokenRow};
 use crate::time::Time;
 use crate::waist::{Family, Shard, StoreError, View};
 
@@ -84,6 +84,15 @@ pub fn queues(view: &dyn View, shard: Shard) -> Result<Vec<(String, QueueRow)>, 
         Ok((key::read_queue(&key)?, record::decode("queue", value)?))
     });
     rows.collect()
+}
+
+/// The times that the store came out of a backup, oldest first.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn restores(view: &dyn View) -> Result<Vec<RestoreRow>, StoreError> {
+    let (from, to) = key::restores();
+    view.scan(Family::Meta, &from, &to).map(|row| record::decode("restore", row?.1)).collect()
 }
 
 /// All tokens of a shard.
