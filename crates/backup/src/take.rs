@@ -61,6 +61,16 @@ pub struct Take {
     pub shards: u16,
     /// How fast.
     pub pace: Pace,
+    /// When it is begun.
+    pub begun: Time,
+}
+
+impl Take {
+    /// The name that the backup gets.
+    #[must_use]
+    pub fn name(&self) -> String {
+        name_of(&self.cluster, self.begun)
+    }
 }
 
 /// Takes a backup. What an interrupted one of the same cluster has left is removed first.
@@ -76,8 +86,7 @@ pub async fn take(
 ) -> Result<Manifest> {
     progress.begin(usize::from(what.shards));
     remove_incomplete(place, &what.cluster).await?;
-    let begun = source.now();
-    let name = name_of(&what.cluster, begun);
+    let name = what.name();
     let copy = Copy { place, name: &name, pace: what.pace, progress };
     let mut batches = Vec::new();
     for shard in 0..what.shards {
@@ -99,7 +108,7 @@ pub async fn take(
         name: name.clone(),
         cluster: what.cluster.clone(),
         program: what.program.clone(),
-        begun_ms: begun.0,
+        begun_ms: what.begun.0,
         ended_ms: source.now().0,
         shards,
     };

@@ -93,13 +93,13 @@ impl Source for Old {
     }
 }
 
-fn what() -> Take {
+fn what(begun: Time) -> Take {
     let program = "1.2.3".to_owned();
-    Take { cluster: CLUSTER.to_owned(), program, shards: SHARDS, pace: Pace::Full }
+    Take { cluster: CLUSTER.to_owned(), program, shards: SHARDS, pace: Pace::Full, begun }
 }
 
 async fn taken(place: &Place, old: &Old) -> Manifest {
-    take(place, old, &what(), &Arc::default()).await.unwrap()
+    take(place, old, &what(old.now()), &Arc::default()).await.unwrap()
 }
 
 async fn problems(place: &Place, manifest: Manifest) -> Vec<String> {
@@ -201,7 +201,7 @@ async fn r114_an_interrupted_backup_is_none_and_the_next_one_clears_up() {
     assert!(listed.len() == 1 && listed[0].manifest.is_none());
 
     progress.stop();
-    let stopped = take(&place, &old(3), &what(), &progress).await;
+    let stopped = take(&place, &old(3), &what(NOW), &progress).await;
     assert!(matches!(stopped, Err(BackupError::Stopped)));
 
     let of_another = dir.path().join("backup-20250101T000000.000Z-ffffffff");
@@ -226,7 +226,7 @@ async fn r114_old_backups_are_removed_but_never_those_of_another_cluster() {
     for _ in 0..4 {
         names.push(taken(&place, &source).await.name);
     }
-    let other = Take { cluster: "ffffffffff".to_owned(), ..what() };
+    let other = Take { cluster: "ffffffffff".to_owned(), ..what(source.now()) };
     let other = take(&place, &source, &other, &Arc::default()).await.unwrap();
     assert_eq!(prune(&place, CLUSTER, 2).await.unwrap(), names[..2]);
     let left: Vec<String> =

@@ -15,6 +15,7 @@ use tokio::sync::broadcast;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::access::Tokens;
+use crate::backup::Backups;
 use crate::batches::Batches;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -41,6 +42,8 @@ pub struct Node {
     pub remotes: Arc<Remotes>,
     /// Who sees to batches.
     pub batches: Arc<Batches>,
+    /// Who takes backups.
+    pub backups: Arc<Backups>,
     /// Figures.
     pub metrics: Arc<Metrics>,
     /// What happens, as it happens.

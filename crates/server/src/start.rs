@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{self, Tokens};
+use crate::backup::{self, Backups};
 use crate::batches::Batches;
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
@@ -59,6 +60,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     check_exposure(&config)?;
     check_shards(&config)?;
     check_leases(&config)?;
+    backup::check(&config)?;
     let tls = config.tls.as_ref().map(http::tls_config).transpose();
     let tls = tls.map_err(|error| InvalidConfig(format!("{error:#}")))?;
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
@@ -118,6 +120,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         dispatch: dispatch.clone(),
         remotes,
         batches,
+        backups: Arc::new(Backups::default()),
         metrics,
         notices,
         tokens,
@@ -132,6 +135,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     node.batches.go_on(&node)?;
     let serving = tokio::spawn(http::serve(node.clone(), listener, tls, stop.clone()));
     let ingesting = ingest::start(&node, &stop)?;
+    backup::keep_schedule(&node);
     Ok(RunningServer {
         node,
         dispatch,
@@ -365,6 +369,7 @@ impl RunningServer {
         let _ = self.serving.await;
         self.ingesting.wait().await;
         self.node.batches.stop().await;
+        self.node.backups.stop().await;
         for shard in &self.node.shards {
             shard.stop();
         }

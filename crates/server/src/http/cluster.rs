@@ -8,10 +8,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bellwether_api::{
-    Cluster, Cpus, Instant, Node as ApiNode, Page, Problem, Resources, Role, ShardState, Size,
-    Worker,
+    Cluster, Cpus, Instant, Node as ApiNode, Page, Problem, Resources, Restored, Role, ShardState,
+    Size, Worker,
 };
 
+use bellwether_core::read;
+use bellwether_core::record::RestoreRow;
 use bellwether_core::time::Time;
 
 use super::answer::Answer;
@@ -152,5 +154,19 @@ pub async fn cluster(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Js
             disk_bytes: node.engine.stats().disk_bytes,
         }],
         shards: shards.collect(),
+        restored: read::restores(&*node.view())?.iter().map(restored).collect(),
     }))
+}
+
+fn restored(row: &RestoreRow) -> Restored {
+    Restored {
+        backup: row.backup.clone(),
+        from_cluster: row.from_id.clone(),
+        taken_at: Instant(Time(row.taken_ms)),
+        restored_at: Instant(Time(row.restored_ms)),
+        held_jobs: row.held_jobs,
+        lost_runs: row.lost_runs,
+        repeated_runs: row.repeated_runs,
+        held_batches: row.held_batches,
+    }
 }

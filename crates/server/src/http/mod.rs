@@ -5,6 +5,7 @@
 
 mod access;
 mod answer;
+mod backups;
 mod batches;
 mod batches_create;
 mod cluster;
@@ -104,6 +105,7 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(cluster::workers))
         .routes(routes!(cluster::drain))
         .routes(routes!(cluster::cluster))
+        .routes(routes!(backups::create, backups::list))
         .routes(routes!(events::events))
         .routes(routes!(queues::lease))
         .routes(routes!(queue_bounds::list))

@@ -1,39 +1,21 @@
-//! `bellwether cluster …`: the nodes, their shards and the workers.
+//! `bellwether cluster status`: the nodes, their shards and the workers.
 
 use anyhow::Result;
 use bellwether_api::{Cluster, Worker};
-use clap::{Args, Subcommand};
 
-use crate::context::{ClientArgs, Context};
+use super::bytes_text;
+use crate::context::Context;
 use crate::show::{Column, Table, Tone};
 
-/// The nodes.
-#[derive(Args, Debug)]
-pub struct ClusterArgs {
-    #[command(subcommand)]
-    action: Action,
-    #[command(flatten)]
-    client: ClientArgs,
-}
-
-#[derive(Subcommand, Debug)]
-enum Action {
-    /// Show nodes, shards and workers
-    Status,
-}
-
 /// Shows it.
-pub async fn run(args: ClusterArgs) -> Result<()> {
-    let mut context = args.client.context()?;
-    let Action::Status = args.action;
+pub async fn run(context: &mut Context) -> Result<()> {
     let cluster = context.client.cluster().await?;
     let workers = context.client.workers().await?.items;
     if context.json {
         context.print_json(&serde_json::json!({ "cluster": cluster, "workers": workers }))?;
     } else {
-        print(&mut context, &cluster, &workers)?;
+        print(context, &cluster, &workers)?;
     }
-    context.screen.flush()?;
     Ok(())
 }
 
@@ -41,6 +23,17 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     let screen = &mut context.screen;
     screen.field("cluster", &cluster.id)?;
     screen.field("version", &cluster.version)?;
+    for restored in &cluster.restored {
+        let (at, taken) = (restored.restored_at.0, restored.taken_at.0);
+        screen.field(
+            "restored",
+            &format!("{} from a backup of {}", screen.clock(at), screen.clock(taken)),
+        )?;
+        if restored.held_jobs > 0 {
+            let held = format!("{} jobs that may have run in between", restored.held_jobs);
+            screen.field("held", &held)?;
+        }
+    }
     screen.line("")?;
     let mut nodes = Table::new(&[
         Column::text("NODE"),
@@ -117,28 +110,4 @@ pub fn worker_table(workers: &[Worker]) -> Table {
         ]);
     }
     table
-}
-
-/// A number of bytes in a unit that keeps it short.
-fn bytes_text(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bytes_text;
-
-    #[test]
-    fn bytes_are_short() {
-        assert_eq!(bytes_text(512), "512 B");
-        assert_eq!(bytes_text(1536), "1.5 KiB");
-        assert_eq!(bytes_text(3 * 1024 * 1024 * 1024), "3.0 GiB");
-    }
 }
