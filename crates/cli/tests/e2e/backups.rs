@@ -1,7 +1,7 @@
 //! `bellwether cluster backup …` (R114): all replicas wiped, and back from a backup.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -17,26 +17,23 @@ fn job(server: &Server, key: &str) -> Value {
     server.cli(&["job", "show", key, "--json"]).json()
 }
 
-/// Takes a backup while others add jobs; those that were acknowledged before it was begun.
+/// Takes a backup while jobs are added; those that were acknowledged before it was begun.
 fn backup_under_load(server: &Server, to: &str) -> (Vec<String>, Value) {
-    let stop = AtomicBool::new(false);
     let add = |n: usize| {
         let key = format!("load-{n}");
         server.add(&["--key", &key, "--every", "1h", "--", "true"]);
         key
     };
     let before: Vec<String> = (0..20).map(add).collect();
-    let backup = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (20..).take_while(|_| !stop.load(Ordering::Relaxed)).for_each(|n| {
-                add(n);
-            })
-        });
-        let backup = server.cli(&["cluster", "backup", "--to", to, "--wait", "--json"]).json();
-        stop.store(true, Ordering::Relaxed);
-        backup
-    });
-    (before, backup)
+    let mut taking = server.command(&["cluster", "backup", "--to", to, "--wait", "--json"]);
+    let mut taking = taking.stdout(Stdio::piped()).spawn().unwrap();
+    let mut more = 20..;
+    while taking.try_wait().unwrap().is_none() {
+        more.next().map(add);
+    }
+    let out = taking.wait_with_output().unwrap();
+    assert!(out.status.success());
+    (before, serde_json::from_slice(&out.stdout).unwrap())
 }
 
 #[test]
