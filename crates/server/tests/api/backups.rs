@@ -45,8 +45,9 @@ async fn r114_a_backup_can_be_asked_for_and_is_whole() {
 #[tokio::test]
 async fn only_one_backup_is_taken_at_a_time() {
     let world = World::new().await;
-    let line = json!({"schedule": {"delay": "1h"}, "command": "true"}).to_string() + "\n";
-    let (status, _) = world.send("POST", "/v1/jobs:batch", line.repeat(10_000)).await;
+    let job = json!({"schedule": {"delay": "1h"}, "command": "true"});
+    let jobs = json!({"jobs": vec![job; 10_000]});
+    let (status, _) = world.send("POST", "/v1/jobs:batch", jobs.to_string()).await;
     assert_eq!(status, 200);
     let body = json!({"to": to(&world)}).to_string();
     let (first, _) = world.send("POST", "/v1/backups", body.clone()).await;
