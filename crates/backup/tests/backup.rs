@@ -10,11 +10,11 @@ use bellwether_backup::{
     BackupError, MARKER, Manifest, Pace, Place, Progress, Restore, Source, Take,
     check_not_restoring, find, list, prune, restore, take, verify,
 };
-use bellwether_core::id::{BatchId, JobId};
+use bellwether_core::id::{BatchId, JobId, RunId};
 use bellwether_core::key;
 use bellwether_core::record::{
-    self, BatchRow, CommandTarget, Definition, RestoreRow, Rule, RuleForm, Schedule, StoreRow,
-    Target,
+    self, BatchRow, CommandTarget, Definition, OutputChunk, RestoreRow, Rule, RuleForm, Schedule,
+    StoreRow, Target,
 };
 use bellwether_core::settings::Settings;
 use bellwether_core::time::Time;
@@ -258,6 +258,48 @@ async fn a_restore_wants_an_empty_directory_and_leaves_none_that_looks_whole() {
     std::fs::remove_dir_all(&data).unwrap();
     restore(&place, &what, &Arc::default()).await.unwrap();
     check_not_restoring(&data).unwrap();
+}
+
+#[tokio::test]
+async fn a_large_shard_is_several_objects() {
+    let dir = tempfile::tempdir().unwrap();
+    let (place, data) = (place_in(&dir.path().join("b")), dir.path().join("data"));
+    let old = old(1);
+    let mut noise = 1_u64;
+    for sequence in 0..40 {
+        // Nothing that could be packed any smaller.
+        let bytes: Vec<u8> = (0..512 * 1024)
+            .map(|_| {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (noise >> 56) as u8
+            })
+            .collect();
+        let chunk = OutputChunk { stream: 1, data: bytes.into(), dropped_before: 0 };
+        let run = RunId { job: JobId::new(NOW, 1, 7), n: 1 };
+        let place = key::Place { class: 1, time: NOW, run };
+        let row = put(Family::Output, place.output(1, sequence), record::encode(&chunk));
+        old.engine.commit(Batch { shard: 1, term: old.terms[1], ops: vec![row] }).unwrap();
+    }
+    let manifest = taken(&place, &old).await;
+    let parts = &manifest.shards[1].rows.parts;
+    assert_eq!(parts.len(), 2, "{parts:?}");
+    assert!(parts.iter().all(|part| part.stored_bytes < 17 << 20));
+    assert_eq!(problems(&place, manifest.clone()).await, [""; 0]);
+    restore(&place, &into(&data, manifest, NOW), &Arc::default()).await.unwrap();
+    let engine = DiskEngine::open(DiskOptions::new(&data)).unwrap();
+    let found = rows(&*engine.view(), 1, Family::Output);
+    assert_eq!(found, rows(&*old.engine.view(), 1, Family::Output));
+}
+
+#[tokio::test]
+async fn storage_that_fails_is_told_and_leaves_no_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = place_in(dir.path());
+    // A file stands where the backup's objects are to go.
+    std::fs::write(dir.path().join(what(NOW).name()), b"").unwrap();
+    let failed = take(&place, &old(3), &what(NOW), &Arc::default()).await.unwrap_err();
+    assert!(matches!(failed, BackupError::Storage { .. }), "{failed}");
+    assert!(list(&place, 10).await.unwrap().is_empty());
 }
 
 #[tokio::test]
