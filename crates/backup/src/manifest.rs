@@ -47,6 +47,8 @@ pub struct ShardEntry {
     pub batches: SectionEntry,
     /// All others.
     pub rows: SectionEntry,
+    /// Keys that are reserved for jobs of other shards, which were taken after that.
+    pub keys: SectionEntry,
 }
 
 impl ShardEntry {
@@ -54,6 +56,7 @@ impl ShardEntry {
         match section {
             Section::Batches => &self.batches,
             Section::Rows => &self.rows,
+            Section::Keys => &self.keys,
         }
     }
 }
@@ -87,7 +90,8 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 
 impl Manifest {
     fn parts(&self) -> impl Iterator<Item = &PartEntry> {
-        let sections = self.shards.iter().flat_map(|shard| [&shard.batches, &shard.rows]);
+        let sections =
+            self.shards.iter().flat_map(|shard| [&shard.batches, &shard.rows, &shard.keys]);
         sections.flat_map(|section| &section.parts)
     }
 

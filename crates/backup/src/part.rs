@@ -196,7 +196,7 @@ impl PartReader {
         if bellwether_store::shard_of(&row.key) != Some(self.id.shard) {
             return Err(self.damaged("a row belongs to another shard"));
         }
-        if !self.id.section.has(row.family, &row.key) {
+        if !self.id.section.has(row.family, &row.key, &row.value) {
             return Err(self.damaged("a row belongs elsewhere"));
         }
         let place = (row.family, row.key.clone());

@@ -100,8 +100,13 @@ pub async fn take(
         let view = source.view(shard).await?;
         let term = term_of(&*view, shard)?;
         let rows = copy.section(view, shard, Section::Rows).await?;
-        shards.push(ShardEntry { shard, term, taken_ms: taken.0, batches, rows });
+        let keys = SectionEntry::default();
+        shards.push(ShardEntry { shard, term, taken_ms: taken.0, batches, rows, keys });
         progress.shard_done();
+    }
+    for entry in &mut shards {
+        let view = source.view(entry.shard).await?;
+        entry.keys = copy.section(view, entry.shard, Section::Keys).await?;
     }
     let manifest = Manifest {
         format: FORMAT,
@@ -189,7 +194,7 @@ impl Reader<'_> {
         for family in self.section.families() {
             for row in view.scan(*family, &from, &to) {
                 let (key, value) = row?;
-                if !self.section.has(*family, &key) || !part.add(*family, &key, &value) {
+                if !self.section.has(*family, &key, &value) || !part.add(*family, &key, &value) {
                     continue;
                 }
                 self.progress.go_on()?;

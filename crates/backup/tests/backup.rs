@@ -13,8 +13,8 @@ use bellwether_backup::{
 use bellwether_core::id::{BatchId, JobId, RunId};
 use bellwether_core::key;
 use bellwether_core::record::{
-    self, BatchRow, CommandTarget, Definition, OutputChunk, RestoreRow, Rule, RuleForm, Schedule,
-    StoreRow, Target,
+    self, BatchRow, CommandTarget, Definition, KeyRow, OutputChunk, RestoreRow, Rule, RuleForm,
+    Schedule, StoreRow, Target,
 };
 use bellwether_core::settings::Settings;
 use bellwether_core::time::Time;
@@ -182,7 +182,26 @@ async fn r114_a_batch_is_taken_before_what_becomes_of_it() {
     let manifest = taken(&place, &old).await;
     assert_eq!(manifest.shards[0].batches.parts[0].rows, 1);
     assert_eq!(problems(&place, manifest).await, [""; 0]);
-    assert_eq!(old.views.load(Ordering::Relaxed), 4, "two views of each shard");
+    assert_eq!(old.views.load(Ordering::Relaxed), 6, "three views of each shard");
+}
+
+#[tokio::test]
+async fn r114_a_key_that_is_reserved_for_another_shard_is_taken_after_its_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let (place, data) = (place_in(&dir.path().join("b")), dir.path().join("data"));
+    let mut old = old(1);
+    let name = key::caller_key(0, "default", "k");
+    let job = JobId::new(NOW, 1, 9);
+    let row = record::encode(&KeyRow { job: job.0, reserved_ms: NOW.0 });
+    // Shard 0 has been copied, and shard 1, where the job is made, has not.
+    let ops = vec![put(Family::Key, name.clone(), row)];
+    old.before = Some((3, Batch { shard: 0, term: 1, ops }));
+    let manifest = taken(&place, &old).await;
+    assert_eq!(manifest.shards[0].keys.parts[0].rows, 1);
+    assert_eq!(problems(&place, manifest.clone()).await, [""; 0]);
+    restore(&place, &into(&data, manifest, NOW), &Arc::default()).await.unwrap();
+    let engine = DiskEngine::open(DiskOptions::new(&data)).unwrap();
+    assert!(engine.view().get(Family::Key, &name).unwrap().is_some());
 }
 
 #[tokio::test]
