@@ -161,6 +161,9 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// The shards.
     pub shards: Vec<ShardState>,
+    /// The times that it came out of a backup, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restored: Vec<crate::Restored>,
 }
 
 /// A node.

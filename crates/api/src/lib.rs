@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod backup;
 mod batch;
 mod flexible;
 mod job;
@@ -28,6 +29,7 @@ mod text;
 mod tick;
 
 pub use access::*;
+pub use backup::*;
 pub use batch::*;
 pub use flexible::*;
 pub use job::*;

@@ -6,6 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use bellwether_agent::SessionError;
+use bellwether_backup::BackupError;
 use bellwether_client::ClientError;
 use bellwether_server::InvalidConfig;
 use bellwether_worker::host::StateDirError;
@@ -90,6 +91,9 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
         if let Some(error) = cause.downcast_ref::<ClientError>() {
             return client_exit(error);
         }
+        if let Some(error) = cause.downcast_ref::<BackupError>() {
+            return backup_exit(error);
+        }
         if let Some(error) = cause.downcast_ref::<SessionError>() {
             return session_exit(error);
         }
@@ -154,6 +158,15 @@ fn message(error: &anyhow::Error) -> String {
         text.push_str(&cause);
     }
     text
+}
+
+fn backup_exit(error: &BackupError) -> Exit {
+    match error {
+        BackupError::BadPlace(..) => Exit::Usage,
+        BackupError::NotFound { .. } | BackupError::None(_) => Exit::NotFound,
+        BackupError::NotEmpty(_) | BackupError::HalfRestored(_) => Exit::Conflict,
+        _ => Exit::Failed,
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 mod access;
 mod address;
+mod backups;
 mod batch;
 mod batches;
 mod builder;

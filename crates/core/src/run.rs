@@ -10,6 +10,7 @@
 //!      └─► skipped ◄┘
 //!  failed, lost, canceled, skipped ─► queued   (somebody asks for another go)
 //!  failed, lost ─► canceled                    (somebody gives it up, which frees its ordering key)
+//!  queued, retrying ─► lost                    (restored from a backup: it may have gone on since)
 //! ```
 //!
 //! Every change of a run goes through [`record`], which refuses what the drawing does not show, so
@@ -32,7 +33,7 @@ pub fn next_status(status: RunStatus, kind: EventKind) -> Option<RunStatus> {
         (S::Claimed | S::Running, E::Succeeded) => S::Succeeded,
         (S::Claimed | S::Running, E::Retrying) => S::Retrying,
         (S::Claimed | S::Running, E::Failed) => S::Failed,
-        (S::Claimed | S::Running, E::Lost) => S::Lost,
+        (S::Queued | S::Claimed | S::Running | S::Retrying, E::Lost) => S::Lost,
         (S::Claimed | S::Running, E::Requeued) => S::Queued,
         (S::Claimed | S::Running, E::CancelRequested) => status,
         (S::Scheduled | S::Queued | S::Claimed | S::Running | S::Retrying, E::Canceled) => {

@@ -12,8 +12,9 @@ use bellwether_core::record::{
     self, AmqpBroker, AttemptResult, BasicAuth, BatchRow, Broker, Cause, CommandTarget, Definition,
     Event, EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, Item, ItemChunk, JobRow,
     JobState, KafkaBroker, KeyRow, LastRun, Mark, Misfire, NatsBroker, OneOff, OutputChunk,
-    Overlap, PartRow, PublishTarget, Resources, Retention, Retry, Rule, RuleForm, Run, RunRow,
-    RunStatus, Schedule, ShardRow, StoreRow, Success, Target, TargetWorkers, Tick, TokenRow,
+    Overlap, PartRow, PublishTarget, Resources, RestoreRow, Retention, Retry, Rule, RuleForm, Run,
+    RunRow, RunStatus, Schedule, ShardRow, StoreRow, Success, Target, TargetWorkers, Tick,
+    TokenRow,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -298,6 +299,17 @@ fn states_of_version_1_are_readable() {
     check("shard-row", &ShardRow { last_id: 7, due_from_ms: 8, classes });
     let store = StoreRow { id: "ab".into(), shards: 16, created_ms: 1 };
     check("store-row", &store);
+    let restored = RestoreRow {
+        backup: "backup-20260101T000000.000Z-ab".into(),
+        from_id: "cd".into(),
+        taken_ms: 1,
+        restored_ms: 2,
+        held_jobs: 3,
+        lost_runs: 4,
+        repeated_runs: 5,
+        held_batches: 6,
+    };
+    check("restore-row", &restored);
     check(
         "token-row",
         &TokenRow {

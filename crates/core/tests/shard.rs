@@ -91,7 +91,7 @@ fn r94_a_run_of_a_deleted_job_is_still_with_its_worker_after_a_take_over() {
     let delete = Input::Delete { actor: "ana".to_owned(), job: start.run.job };
     turn(&mut leading, &mut store, ZERO, vec![delete]);
     let mut memory = load(&store, SHARD, 2, Settings::default()).unwrap();
-    let recovered = recover(&store, &mut memory, ZERO, None, &|_| None).unwrap();
+    let recovered = recover(&store, &mut memory, ZERO, None, &|_, _| None).unwrap();
     let [held] = &recovered.held[..] else { panic!("somebody has it: {recovered:?}") };
     assert_eq!((held.run, held.token, held.stop), (start.run, start.token, true));
     assert_eq!((held.worker.as_str(), &held.lane), ("w", &start.lane()));

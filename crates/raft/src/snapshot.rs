@@ -258,7 +258,7 @@ pub fn copy_rows(tables: &dyn Tables, from: &ShardView, position: Bytes) -> io::
 ///
 /// # Errors
 /// When the tables cannot be read or written.
-pub fn erase(tables: &DiskEngine, shard: Shard) -> io::Result<()> {
+pub fn erase(tables: &dyn Tables, shard: Shard) -> io::Result<()> {
     remove_rows(tables, shard)?;
     load(tables, shard, Vec::new(), Bytes::new())?;
     tables.persist().map_err(failed)

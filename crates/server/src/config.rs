@@ -72,12 +72,31 @@ pub struct Config {
     pub http_ca_file: Option<PathBuf>,
     /// Where jobs are read from, besides the API.
     pub ingest: Vec<Source>,
+    /// Where backups go, and when.
+    pub backup: BackupConfig,
     /// How long a stop waits for running work before it is interrupted.
     pub shutdown_grace: Duration,
     /// Memory for the store's block cache, in bytes.
     pub cache_bytes: u64,
     /// What the rules depend on.
     pub rules: Settings,
+}
+
+/// Where backups go, and when.
+#[derive(Clone, Debug)]
+pub struct BackupConfig {
+    /// An absolute path or `s3://BUCKET/PREFIX`.
+    pub to: Option<String>,
+    /// How often one is taken by itself; never if `None`.
+    pub every: Option<Duration>,
+    /// How many of those in that place are kept.
+    pub keep: usize,
+}
+
+impl Default for BackupConfig {
+    fn default() -> BackupConfig {
+        BackupConfig { to: None, every: None, keep: 24 }
+    }
 }
 
 /// Where certificate and key are.
@@ -115,6 +134,7 @@ impl Default for Config {
             output_limit: 1024 * 1024,
             http_ca_file: None,
             ingest: Vec::new(),
+            backup: BackupConfig::default(),
             shutdown_grace: Duration::from_secs(30),
             cache_bytes: 256 * 1024 * 1024,
             rules: Settings::default(),

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod backup;
 mod batches;
 mod clock;
 mod cluster;
@@ -32,7 +33,7 @@ mod start;
 mod work;
 
 pub use bellwether_trust::PeerFiles;
-pub use config::{Config, InvalidConfig, TlsFiles};
+pub use config::{BackupConfig, Config, InvalidConfig, TlsFiles};
 pub use http::openapi;
 pub use ingest::Source;
 pub use start::{RunningServer, start};

@@ -1,6 +1,6 @@
 //! Figures for Prometheus, and what `bellwether bench` reads.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bellwether_core::time::Time;
@@ -30,6 +30,10 @@ pub struct Metrics {
     by_second: [(AtomicU64, AtomicU64); 60],
     /// Messages with jobs: taken, refused, to come again.
     ingested: [AtomicU64; 3],
+    /// When the newest complete backup was begun, in milliseconds since 1970; 0 if there is none.
+    backed_up_ms: AtomicI64,
+    /// Backups that could not be taken.
+    backups_failed: AtomicU64,
 }
 
 impl Default for Metrics {
@@ -39,6 +43,8 @@ impl Default for Metrics {
             commits: Histogram::new(COMMIT_BUCKETS),
             by_second: std::array::from_fn(|_| Default::default()),
             ingested: Default::default(),
+            backed_up_ms: AtomicI64::new(0),
+            backups_failed: AtomicU64::new(0),
         }
     }
 }
@@ -71,9 +77,19 @@ impl Metrics {
         }
     }
 
+    /// There is a complete backup, begun at this time.
+    pub fn backed_up(&self, begun: Time) {
+        self.backed_up_ms.fetch_max(begun.0, Ordering::Relaxed);
+    }
+
+    /// A backup could not be taken.
+    pub fn backup_failed(&self) {
+        self.backups_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Everything in the text format of Prometheus.
     #[must_use]
-    pub fn text(&self, shards: &[ShardHandle], engine: &EngineStats) -> String {
+    pub fn text(&self, shards: &[ShardHandle], engine: &EngineStats, now: Time) -> String {
         let mut registry = Registry::with_prefix("bellwether");
         registry.register_with_unit(
             "launch_lag",
@@ -89,6 +105,7 @@ impl Metrics {
         );
         self.seconds(&mut registry);
         self.ingest(&mut registry);
+        self.backups(&mut registry, now);
         tallies(&mut registry, shards);
         shard_gauges(&mut registry, shards);
         engine_gauges(&mut registry, engine);
@@ -96,6 +113,22 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &registry);
         text
+    }
+
+    /// The age is absent as long as there is no backup: an alert can tell that from one of age 0.
+    fn backups(&self, registry: &mut Registry, now: Time) {
+        let failed = self.backups_failed.load(Ordering::Relaxed);
+        let help = "Backups that could not be taken";
+        registry.register("backups_failed", help, ConstCounter::new(failed));
+        let newest = self.backed_up_ms.load(Ordering::Relaxed);
+        if newest != 0 {
+            registry.register_with_unit(
+                "backup_age",
+                "Time since the newest complete backup was begun",
+                Unit::Seconds,
+                ConstGauge::new(now.since_ms(Time(newest)) as i64 / 1_000),
+            );
+        }
     }
 
     fn ingest(&self, registry: &mut Registry) {

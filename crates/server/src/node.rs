@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bellwether_core::id::JobId;
 use bellwether_core::read;
-use bellwether_core::time::Time;
 use bellwether_core::turn::{HeldJob, Input, Notice, Reply};
 use bellwether_core::waist::{Shard, StoreError, View};
 use bellwether_raft::engine::RaftEngine;
@@ -16,6 +15,7 @@ use tokio::sync::broadcast;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::access::Tokens;
+use crate::backup::Backups;
 use crate::batches::Batches;
 use crate::cluster::Cluster;
 use crate::config::Config;
@@ -27,8 +27,6 @@ use crate::work::{Dispatch, LocalWorker, QueueLimits, Remotes};
 pub struct Node {
     /// The settings.
     pub config: Config,
-    /// Where it listens.
-    pub address: std::net::SocketAddr,
     /// Its part in its cluster.
     pub cluster: Arc<Cluster>,
     /// Where everything is stored.
@@ -43,14 +41,14 @@ pub struct Node {
     pub remotes: Arc<Remotes>,
     /// Who sees to batches.
     pub batches: Arc<Batches>,
+    /// Who takes backups.
+    pub backups: Arc<Backups>,
     /// Figures.
     pub metrics: Arc<Metrics>,
     /// What happens, as it happens.
     pub notices: broadcast::Sender<Arc<News>>,
     /// Who may do what.
     pub tokens: Tokens,
-    /// When it was started.
-    pub started: Time,
     /// Who listens to what happens.
     pub listeners: Mutex<usize>,
     /// The next shard for a job that may go to any.
@@ -62,6 +60,23 @@ impl Node {
     #[must_use]
     pub fn view(&self) -> Arc<dyn View> {
         self.engine.view()
+    }
+
+    /// Whether there are no other nodes.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.cluster.book.is_empty()
+    }
+
+    /// A view that shows everything about a shard that anybody was told of before this was called.
+    ///
+    /// # Errors
+    /// When nobody can say, or this node has no replica of it.
+    pub async fn view_of(&self, shard: Shard) -> Result<Arc<dyn View>, Failure> {
+        if !self.is_alone() {
+            self.cluster.catch_up(shard).await?;
+        }
+        Ok(self.view())
     }
 
     /// Makes the bounds of queues known that are stored.

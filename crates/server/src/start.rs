@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{self, Tokens};
+use crate::backup::{self, Backups};
 use crate::batches::Batches;
 use crate::cluster::{Cluster, Passing};
 use crate::config::{Config, InvalidConfig};
@@ -66,6 +67,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     peering::check(&config)?;
     check_shards(&config)?;
     check_leases(&config)?;
+    backup::check(&config)?;
     let tls = config.tls.as_ref().map(http::tls_config).transpose();
     let tls = tls.map_err(|error| InvalidConfig(format!("{error:#}")))?;
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
@@ -132,7 +134,6 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     tokens.reload(&*engine)?;
     let node = Arc::new(Node {
         config,
-        address,
         cluster: cluster.clone(),
         engine,
         shards,
@@ -140,10 +141,10 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         dispatch: dispatch.clone(),
         remotes,
         batches,
+        backups: Arc::new(Backups::default()),
         metrics,
         notices,
         tokens,
-        started,
         listeners: parking_lot::Mutex::new(0),
         next_shard: AtomicUsize::new(rand::random_range(0..64)),
     });
@@ -175,6 +176,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let router = http::router(node.clone());
     server.serving = tokio::spawn(http::serve(router, listener, tls, stop.clone()));
     server.ingesting = ingest::start(&node, &stop)?;
+    backup::keep_schedule(&node);
     Ok(server)
 }
 
@@ -421,6 +423,7 @@ impl RunningServer {
         let _ = self.serving.await;
         self.ingesting.wait().await;
         self.node.batches.stop().await;
+        self.node.backups.stop().await;
         // What others can lead they lead before this node is gone.
         self.node.cluster.retire().await;
         self.stop_acting.cancel();

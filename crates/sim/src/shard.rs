@@ -140,7 +140,7 @@ impl Actor {
         let settings = Settings::default();
         let mut memory = turn::load(&*self.tables.view(), self.shard, term, settings)?;
         let (mut after, mut held) = (None, Vec::new());
-        let nobody_is_gone = |_: &Run| None;
+        let nobody_is_gone = |_: RunId, _: &Run| None;
         loop {
             let (view, now) = (self.tables.view(), self.world.now(self.node));
             let recovered = recover(&*view, &mut memory, now, after, &nobody_is_gone)?;

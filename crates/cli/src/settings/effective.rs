@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_core::settings::Settings;
-use bellwether_server::{Config, PeerFiles, Source, TlsFiles};
+use bellwether_server::{BackupConfig, Config, PeerFiles, Source, TlsFiles};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
@@ -167,6 +167,7 @@ pub fn effective(given: Values, matches: &ArgMatches, config: Option<&Path>) -> 
         return Err(usage("--shards must be at least 1"));
     }
     fill_worker(&mut config, &mut layers, &defaults)?;
+    fill_backup(&mut config.backup, &mut layers, &defaults.backup)?;
     fill_rules(&mut config.rules, &mut layers, &defaults.rules);
     let log_level = {
         let p = pick!(layers, log_level);
@@ -312,6 +313,38 @@ fn fill_worker(config: &mut Config, layers: &mut Layers<'_>, defaults: &Config) 
         let p = pick!(layers, http_ca_file);
         layers.maybe(p)
     };
+    Ok(())
+}
+
+/// The shortest time between two backups.
+const BACKUP_EVERY_MIN: Duration = Duration::from_secs(60);
+
+fn fill_backup(
+    backup: &mut BackupConfig,
+    layers: &mut Layers<'_>,
+    defaults: &BackupConfig,
+) -> Result<()> {
+    backup.to = {
+        let p = pick!(layers, backup_to);
+        layers.maybe(p)
+    };
+    backup.every = {
+        let p = pick!(layers, backup_every);
+        layers.maybe(p).map(Lasting::duration)
+    };
+    backup.keep = {
+        let p = pick!(layers, backup_keep);
+        layers.or(p, defaults.keep)
+    };
+    if backup.every.is_some_and(|every| every < BACKUP_EVERY_MIN) {
+        return Err(usage("--backup-every must be at least 1m"));
+    }
+    if backup.keep == 0 {
+        return Err(usage("--backup-keep must be at least 1"));
+    }
+    if backup.every.is_some() && backup.to.is_none() {
+        return Err(usage("--backup-every needs --backup-to: say where to"));
+    }
     Ok(())
 }
 

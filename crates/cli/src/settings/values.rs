@@ -210,6 +210,21 @@ pub struct Values {
     )]
     pub worker_lease: Option<Lasting>,
 
+    /// Where backups go: an absolute path, or s3://BUCKET/PREFIX
+    #[arg(long, env = "BELLWETHER_BACKUP_TO", value_name = "URL", help_heading = "Backups")]
+    pub backup_to: Option<String>,
+    /// How often one is taken by itself [default: never]
+    #[arg(
+        long,
+        env = "BELLWETHER_BACKUP_EVERY",
+        value_name = "DURATION",
+        help_heading = "Backups"
+    )]
+    pub backup_every: Option<Lasting>,
+    /// How many of them are kept [default: 24]
+    #[arg(long, env = "BELLWETHER_BACKUP_KEEP", value_name = "N", help_heading = "Backups")]
+    pub backup_keep: Option<usize>,
+
     /// How long history and output are kept, unless a job says otherwise [default: 7d]
     #[arg(long, env = "BELLWETHER_HISTORY_AGE", value_name = "DURATION", help_heading = "Rules")]
     pub history_age: Option<Lasting>,

@@ -6,6 +6,7 @@
 
 mod access;
 mod apply;
+mod backups;
 mod batches;
 mod certs;
 mod crontab;

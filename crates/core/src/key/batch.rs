@@ -24,7 +24,7 @@ pub fn batches(shard: Shard, before: Option<BatchId>) -> (Bytes, Bytes) {
     (from, before.map_or(to, |id| Key::of(shard).byte(HOME).id(JobId(id.0)).done()))
 }
 
-/// Reads the id from the key of a batch's own record.
+/// Reads the id from the key of a batch's own record, or of items of it.
 ///
 /// # Errors
 /// If it is none.
@@ -48,6 +48,19 @@ pub fn batch_items(id: BatchId, chunk: u32) -> Bytes {
 #[must_use]
 pub fn batch_all_items(id: BatchId) -> (Bytes, Bytes) {
     Key::of(id.shard()).byte(ITEMS).id(JobId(id.0)).range()
+}
+
+/// All items of all batches at home in a shard.
+#[must_use]
+pub fn all_batch_items(shard: Shard) -> (Bytes, Bytes) {
+    Key::of(shard).byte(ITEMS).range()
+}
+
+/// Whether a key of the family `batch` is about a batch as a whole, rather than about its part in
+/// the shard.
+#[must_use]
+pub fn is_of_whole_batch(key: &[u8]) -> bool {
+    key.get(2).is_some_and(|kind| *kind != PART)
 }
 
 /// The caller's own name for a batch, in the batch's home shard.

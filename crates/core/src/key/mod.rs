@@ -5,8 +5,8 @@
 //! as texts do.
 //!
 //! ```text
-//! meta     shard 'term' | 'shard' | 'store' | 'group' ns group | 'token' name | 'queue' name
-//!          shard 'node' number
+//! meta     shard 'term' | 'shard' | 'store' | 'restore' time | 'group' ns group | 'token' name
+//!          shard 'queue' name | 'node' number
 //! due      shard time kind id [n]         value: the whole one-off job, or nothing
 //! index    shard id                       a one-off job in compact form → where it is
 //! job      shard id
@@ -174,6 +174,18 @@ pub fn shard_row(shard: Shard) -> Bytes {
 #[must_use]
 pub fn store_row() -> Bytes {
     Key::of(0).raw(b"store").done()
+}
+
+/// That the store came out of a backup, in shard 0.
+#[must_use]
+pub fn restore(restored: Time) -> Bytes {
+    Key::of(0).raw(b"restore").time(restored).done()
+}
+
+/// All times that the store came out of a backup.
+#[must_use]
+pub fn restores() -> (Bytes, Bytes) {
+    Key::of(0).raw(b"restore").range()
 }
 
 /// A group's switches.

@@ -2,7 +2,7 @@
 
 use crate::id::JobId;
 use crate::key;
-use crate::record::{self, Audit, NodeRow, QueueRow, Tick, TokenRow};
+use crate::record::{self, Audit, NodeRow, QueueRow, RestoreRow, Tick, TokenRow};
 use crate::time::Time;
 use crate::waist::{Family, Shard, StoreError, View};
 
@@ -93,6 +93,15 @@ pub fn queues(view: &dyn View, shard: Shard) -> Result<Vec<(String, QueueRow)>, 
 pub fn nodes(view: &dyn View, shard: Shard) -> Result<Vec<NodeRow>, StoreError> {
     let (from, to) = key::nodes(shard);
     view.scan(Family::Meta, &from, &to).map(|row| record::decode("node", row?.1)).collect()
+}
+
+/// The times that the store came out of a backup, oldest first.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn restores(view: &dyn View) -> Result<Vec<RestoreRow>, StoreError> {
+    let (from, to) = key::restores();
+    view.scan(Family::Meta, &from, &to).map(|row| record::decode("restore", row?.1)).collect()
 }
 
 /// All tokens of a shard.

@@ -145,6 +145,9 @@ fn row_in_words(job: &StoredJob, row: &StoredTick, at: Time) -> String {
             tick.count.max(1),
             Time(tick.into_ms)
         ),
+        TickFate::Skipped if tick.reason == "restored" => {
+            format!("Nobody knows whether it ran at {when}: it was {}.", tick.detail)
+        }
         TickFate::Skipped => {
             if matches!(tick.reason.as_str(), "paused" | "maintenance") && !tick.detail.is_empty() {
                 return format!("It did not run at {when}: {}.", tick.detail);

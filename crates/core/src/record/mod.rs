@@ -6,11 +6,13 @@
 //! "not given" unless a field says otherwise.
 
 mod batch;
+mod check;
 mod definition;
 mod run;
 mod state;
 
 pub use batch::*;
+pub use check::check_row;
 pub use definition::*;
 pub use run::*;
 pub use state::*;

@@ -379,3 +379,32 @@ pub struct StoreRow {
     #[prost(int64, tag = "3")]
     pub created_ms: i64,
 }
+
+/// That a store came out of a backup, and what that led to.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct RestoreRow {
+    /// The backup's name.
+    #[prost(string, tag = "1")]
+    pub backup: String,
+    /// The id of the store it was taken of.
+    #[prost(string, tag = "2")]
+    pub from_id: String,
+    /// When it was taken: of the shard that was first.
+    #[prost(int64, tag = "3")]
+    pub taken_ms: i64,
+    /// When it was restored.
+    #[prost(int64, tag = "4")]
+    pub restored_ms: i64,
+    /// Jobs that are held because they may have run in between.
+    #[prost(uint64, tag = "5")]
+    pub held_jobs: u64,
+    /// Runs that became `lost`.
+    #[prost(uint64, tag = "6")]
+    pub lost_runs: u64,
+    /// Runs that were with a worker and are started again.
+    #[prost(uint64, tag = "7")]
+    pub repeated_runs: u64,
+    /// Batches whose items become jobs that are held.
+    #[prost(uint64, tag = "8")]
+    pub held_batches: u64,
+}

@@ -43,6 +43,7 @@ mod promote;
 mod prune;
 mod queue;
 mod report;
+mod restore;
 mod roster;
 mod runs;
 mod tick;
@@ -69,6 +70,7 @@ pub(crate) use job::{identity, is_pruned};
 pub use load::load;
 pub use memory::*;
 pub use overlay::Overlay;
+pub use restore::{Gap, HeldCount, RestoreCursor};
 pub use roster::{Offer, Roster};
 
 /// One turn: decisions over a view, not yet committed.

@@ -21,5 +21,6 @@ mod overlap;
 mod pause;
 mod prune;
 mod recurring;
+mod restore;
 mod retry;
 mod trigger;

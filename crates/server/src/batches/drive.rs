@@ -27,6 +27,9 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Sees to a batch until it is over.
 pub async fn drive(node: &Node, id: BatchId, news: &Notify) {
     loop {
+        if home(node, id).is_ok_and(|home| !home.acts_here()) {
+            return; // Whoever leads its home now sees to it.
+        }
         match step(node, id, news).await {
             Ok(true) => {}
             Ok(false) => return,
@@ -51,7 +54,8 @@ async fn step(node: &Node, id: BatchId, news: &Notify) -> Result<bool, Failure> 
     match next_step(&stored.row, &stored.parts, now) {
         Step::Nothing => return Ok(false),
         Step::Wait(until) => {
-            let wait = clock::until(until, now, WAIT_MAX);
+            // Shards that act on other nodes bring no news.
+            let wait = clock::until(until, now, if node.is_alone() { WAIT_MAX } else { AGAIN });
             tokio::time::sleep(LOOK_EVERY).await;
             let _ = tokio::time::timeout(wait, news.notified()).await;
         }
@@ -110,6 +114,9 @@ async fn cancel(node: &Node, stored: &StoredBatch) -> Result<(), Failure> {
         .iter()
         .map(|shard| steps(shard, id, || BatchInput::CancelMembers { actor: actor.to_owned() }));
     try_join_all(each).await?;
+    for shard in node.shard_numbers() {
+        node.view_of(shard).await?;
+    }
     let Some(closed) = read::batch(&*node.view(), &node.shard_numbers(), id)? else {
         return Ok(());
     };

@@ -68,6 +68,12 @@ impl Book {
         self.0.lock().get(&node).cloned()
     }
 
+    /// Whether there is nobody.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
     /// Everybody.
     #[must_use]
     pub fn all(&self) -> Vec<Known> {

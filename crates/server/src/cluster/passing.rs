@@ -15,6 +15,8 @@ use super::wire::ask::{Answer, decode_answer, encode_answer};
 use super::wire::input;
 use crate::shard::{Afar, Failure, Item};
 
+/// How long this node may take to catch up with what was decided elsewhere.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
 /// How long a leader may take for what it was brought.
 const WITHIN: Duration = Duration::from_secs(15);
 
@@ -62,7 +64,11 @@ impl Cluster {
         let request = v1::PassRequest { shard: Some(u32::from(shard)), inputs: messages };
         let answered = tokio::time::timeout(WITHIN, way.pass(request)).await;
         let answers = match answered {
-            Ok(Ok(answer)) => answer.into_inner().answers,
+            Ok(Ok(answer)) => {
+                let answer = answer.into_inner();
+                self.see(shard, answer.seen_at).await;
+                answer.answers
+            }
             Ok(Err(status)) if never_arrived(&status) => return items,
             Ok(Err(status)) => {
                 tracing::debug!(shard, leader, %status, "the leader of a shard did not answer");
@@ -80,6 +86,17 @@ impl Cluster {
             left.extend(settle(shard, item, of_item));
         }
         left
+    }
+
+    /// Waits until this node's own replica shows what was decided elsewhere, so that whoever asked
+    /// for it sees it here.
+    async fn see(&self, shard: Shard, seen_at: Option<u64>) {
+        if let Some(index) = seen_at
+            && self.engine.has(shard)
+            && let Err(error) = self.engine.applied_to(shard, index, SEEN_WITHIN).await
+        {
+            tracing::debug!(shard, %error, "this node is behind");
+        }
     }
 
     /// Decides what another node has brought, if this one leads the shard.

@@ -39,7 +39,8 @@ impl Nodes for Service {
         let inputs = request.inputs.into_iter().map(input::decode);
         let inputs = inputs.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
         let answers = self.0.take(shard, inputs).await;
-        Ok(Response::new(v1::PassAnswer { answers }))
+        let seen_at = self.0.engine.standing(shard).map(|standing| standing.last);
+        Ok(Response::new(v1::PassAnswer { answers, seen_at }))
     }
 
     async fn read_point(

@@ -2,25 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bellwether_api::{
-    Cluster, Cpus, Instant, Node as ApiNode, Page, Problem, Resources, Role, ShardState, Size,
-    Worker,
+    Cluster, Cpus, Instant, Page, Problem, Resources, Restored, Role, Size, Worker,
 };
 
+use bellwether_core::read;
+use bellwether_core::record::RestoreRow;
 use bellwether_core::time::Time;
-use bellwether_store::Engine;
 
 use super::answer::Answer;
 use super::present_cluster;
 use crate::access::Caller;
 use crate::clock;
 use crate::node::Node;
-use crate::start::host_name;
 use crate::work::{Capacity, LocalWorker, Offered, WorkerState};
 
 /// Lists workers.
@@ -135,5 +133,19 @@ fn resources(offered: Offered) -> Resources {
     ))]
 pub async fn cluster(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Cluster>> {
     caller.need(Role::Viewer)?;
-    Ok(Json(present_cluster::cluster(&node.cluster)))
+    let restored = read::restores(&*node.view())?.iter().map(restored).collect();
+    Ok(Json(present_cluster::cluster(&node.cluster, restored)))
+}
+
+fn restored(row: &RestoreRow) -> Restored {
+    Restored {
+        backup: row.backup.clone(),
+        from_cluster: row.from_id.clone(),
+        taken_at: Instant(Time(row.taken_ms)),
+        restored_at: Instant(Time(row.restored_ms)),
+        held_jobs: row.held_jobs,
+        lost_runs: row.lost_runs,
+        repeated_runs: row.repeated_runs,
+        held_batches: row.held_batches,
+    }
 }

@@ -15,7 +15,8 @@ macro_rules! pages {
 }
 
 /// Names as in the path, and what they say.
-const PAGES: [(&str, &str); 13] = pages![
+const PAGES: [(&str, &str); 14] = pages![
+    "backup",
     "batches",
     "cli",
     "configuration",

@@ -5,12 +5,14 @@
 
 mod access;
 mod answer;
+mod backups;
 mod batches;
 mod batches_create;
 mod cluster;
 mod docs;
 mod events;
 mod extract;
+mod fresh;
 mod groups;
 mod jobs;
 mod jobs_batch;
@@ -105,6 +107,7 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(cluster::workers))
         .routes(routes!(cluster::drain))
         .routes(routes!(cluster::cluster))
+        .routes(routes!(backups::create, backups::list))
         .routes(routes!(events::events))
         .routes(routes!(queues::lease))
         .routes(routes!(queue_bounds::list))
@@ -150,5 +153,6 @@ pub fn router(node: Arc<Node>) -> Router {
         .merge(service(node.remotes.clone()))
         .fallback(answer::no_such_path)
         .method_not_allowed_fallback(answer::no_such_method)
+        .layer(middleware::from_fn_with_state(node.clone(), fresh::fresh))
         .layer(middleware::from_fn_with_state(node, extract::identify))
 }

@@ -9,6 +9,7 @@ use bellwether_api::Problem;
 use bellwether_store::Engine;
 
 use super::answer::Answer;
+use crate::clock;
 use crate::node::Node;
 
 /// Whether the process lives.
@@ -35,7 +36,7 @@ pub async fn readyz(State(node): State<Arc<Node>>) -> Answer<&'static str> {
 #[utoipa::path(get, path = "/metrics", tag = "operations", operation_id = "metrics",
     responses((status = 200, description = "The figures", body = String, content_type = "application/openmetrics-text")))]
 pub async fn metrics(State(node): State<Arc<Node>>) -> impl IntoResponse {
-    let text = node.metrics.text(&node.shards, &node.engine.stats());
+    let text = node.metrics.text(&node.shards, &node.engine.stats(), clock::now());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], text)
 }

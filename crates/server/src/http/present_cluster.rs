@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bellwether_api::{Cluster as ApiCluster, Instant, Node as ApiNode, ShardState};
+use bellwether_api::{Cluster as ApiCluster, Instant, Node as ApiNode, Restored, ShardState};
 use bellwether_core::record::{NodeRow, NodeState};
 use bellwether_core::time::Time;
 use bellwether_core::waist::Shard;
@@ -12,7 +12,7 @@ use crate::cluster::wire::attend::{Said, SaidOfReplica};
 use crate::cluster::{Cluster, Known};
 
 /// The nodes and the shards, as this node knows them.
-pub fn cluster(cluster: &Cluster) -> ApiCluster {
+pub fn cluster(cluster: &Cluster, restored: Vec<Restored>) -> ApiCluster {
     let own = cluster.says();
     let others = cluster.book.all();
     let up = others.iter().filter(|known| known.is_up());
@@ -30,6 +30,7 @@ pub fn cluster(cluster: &Cluster) -> ApiCluster {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         nodes,
         shards,
+        restored,
     }
 }
 

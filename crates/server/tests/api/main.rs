@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod backups;
 mod bad_input;
 mod batches;
 mod control;

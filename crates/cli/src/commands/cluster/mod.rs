@@ -1,14 +1,20 @@
-//! `bellwether cluster …`: the nodes, their shards and the workers; and their certificates.
+//! `bellwether cluster …`: the nodes, their certificates and their backups. A file for each.
 
 mod authority;
+mod backup;
+mod backups;
 mod certs;
+mod restore;
+mod status;
+mod verify;
+mod watch;
 
 use anyhow::Result;
-use bellwether_api::{Cluster, ShardState, Worker};
 use clap::{Args, Subcommand};
 
-use crate::context::{ClientArgs, Context};
-use crate::show::{Column, Table, Tone};
+use crate::context::ClientArgs;
+
+pub use status::worker_table;
 
 /// The nodes.
 #[derive(Args, Debug)]
@@ -25,132 +31,32 @@ enum Action {
     Status,
     /// Make the certificates with which nodes accept one another (needs no server)
     Certs(certs::CertsArgs),
+    /// Take a backup of all shards
+    Backup(backup::BackupArgs),
+    /// List backups
+    Backups,
+    /// Read a backup from end to end and say whether it is sound (needs no server)
+    Verify(verify::VerifyArgs),
+    /// Restore a backup into an empty data directory (needs no server)
+    Restore(restore::RestoreArgs),
 }
 
 /// Does it.
 pub async fn run(args: ClusterArgs) -> Result<()> {
-    match args.action {
-        Action::Status => status(&args.client).await,
-        Action::Certs(certs) => certs::run(&certs, args.client.json),
+    if let Action::Certs(certs) = &args.action {
+        return certs::run(certs, args.client.json);
     }
-}
-
-async fn status(client: &ClientArgs) -> Result<()> {
-    let mut context = client.context()?;
-    let cluster = context.client.cluster().await?;
-    let workers = context.client.workers().await?.items;
-    if context.json {
-        context.print_json(&serde_json::json!({ "cluster": cluster, "workers": workers }))?;
-    } else {
-        print(&mut context, &cluster, &workers)?;
+    let mut context = args.client.context()?;
+    match args.action {
+        Action::Certs(_) => {}
+        Action::Status => status::run(&mut context).await?,
+        Action::Backup(args) => backup::run(&mut context, args).await?,
+        Action::Backups => backups::run(&mut context).await?,
+        Action::Verify(args) => verify::run(&mut context, args).await?,
+        Action::Restore(args) => restore::run(&mut context, args).await?,
     }
     context.screen.flush()?;
     Ok(())
-}
-
-fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result<()> {
-    let screen = &mut context.screen;
-    screen.field("cluster", &cluster.id)?;
-    screen.field("version", &cluster.version)?;
-    screen.line("")?;
-    let mut nodes = Table::new(&[
-        Column::text("NODE"),
-        Column::new("STATE"),
-        Column::text("ZONE"),
-        Column::new("LISTENS"),
-        Column::text("PEERS"),
-        Column::new("STARTED"),
-        Column::number("LEADS"),
-        Column::number("REPLICAS"),
-        Column::number("DISK"),
-    ]);
-    for node in &cluster.nodes {
-        nodes.row([
-            (node.name.clone(), Tone::Plain),
-            (node.state.clone(), if node.state == "up" { Tone::Good } else { Tone::Busy }),
-            (node.zone.clone(), Tone::Plain),
-            (node.listen.clone(), Tone::Plain),
-            (node.peer.clone(), Tone::Plain),
-            (node.started_at.map_or_else(String::new, |at| screen.when(at.0)), Tone::Plain),
-            (node.leads.to_string(), Tone::Plain),
-            (node.replicas.to_string(), Tone::Plain),
-            (bytes_text(node.disk_bytes), Tone::Plain),
-        ]);
-    }
-    screen.table(&nodes)?;
-    screen.line("")?;
-    let mut shards = Table::new(&[
-        Column::number("SHARD"),
-        Column::text("LEADER"),
-        Column::text("REPLICAS"),
-        Column::number("LAG"),
-        Column::number("TERM"),
-        Column::number("OPEN"),
-        Column::number("READY"),
-        Column::number("PLANNED SOON"),
-    ]);
-    for shard in &cluster.shards {
-        shards.row([
-            (shard.shard.to_string(), Tone::Plain),
-            match &shard.leader {
-                Some(leader) => (leader.clone(), Tone::Plain),
-                None => ("nobody".to_owned(), Tone::Bad),
-            },
-            (replicas_text(shard), Tone::Plain),
-            (shard.lag.values().max().copied().unwrap_or(0).to_string(), Tone::Plain),
-            (shard.term.to_string(), Tone::Faint),
-            (shard.open_runs.to_string(), Tone::Plain),
-            (shard.ready_runs.to_string(), Tone::Plain),
-            (shard.wheel_entries.to_string(), Tone::Plain),
-        ]);
-    }
-    screen.table(&shards)?;
-    screen.line("")?;
-    if workers.is_empty() {
-        screen.line("there are no workers: nothing will be launched")?;
-        return Ok(());
-    }
-    screen.table(&worker_table(workers))?;
-    Ok(())
-}
-
-/// Who has replicas; those that only follow are in brackets.
-fn replicas_text(shard: &ShardState) -> String {
-    let learners = shard.learners.iter().map(|name| format!("({name})"));
-    shard.voters.iter().cloned().chain(learners).collect::<Vec<_>>().join(" ")
-}
-
-/// Workers as a table.
-pub fn worker_table(workers: &[Worker]) -> Table {
-    let mut table = Table::new(&[
-        Column::name("WORKER"),
-        Column::new("STATE"),
-        Column::number("RUNNING"),
-        Column::text("SLOTS"),
-        Column::text("QUEUES"),
-        Column::text("NAMESPACE"),
-        Column::text("LABELS"),
-    ]);
-    for worker in workers {
-        let slots = worker.slots.iter().map(|(kind, count)| format!("{kind} {count}"));
-        let resources = worker.resources.map(|resources| resources.to_string());
-        let slots: Vec<String> = slots.chain(resources).collect();
-        let labels: Vec<String> =
-            worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let queues =
-            if worker.queues.is_empty() { "all".to_owned() } else { worker.queues.join(", ") };
-        let tone = if worker.state == "active" { Tone::Good } else { Tone::Busy };
-        table.row([
-            (worker.name.clone(), Tone::Plain),
-            (worker.state.clone(), tone),
-            (worker.running.to_string(), Tone::Plain),
-            (slots.join(", "), Tone::Plain),
-            (queues, Tone::Plain),
-            (worker.namespace.clone().unwrap_or_else(|| "all".to_owned()), Tone::Plain),
-            (labels.join(", "), Tone::Faint),
-        ]);
-    }
-    table
 }
 
 /// A number of bytes in a unit that keeps it short.

@@ -38,6 +38,8 @@ impl Turn<'_> {
         mut definition: Definition,
     ) -> Result<(), StoreError> {
         let id = self.memory.ids.next(self.now);
+        // No caller can say that of a batch: it came out of a backup.
+        let held = std::mem::take(&mut definition.disabled);
         let now = Rule { form: Some(RuleForm::AtMs(self.now.0)) };
         definition.schedule = Some(Schedule { any: vec![now], ..Schedule::default() });
         let class = self.class_for(&definition);
@@ -53,7 +55,7 @@ impl Turn<'_> {
         self.store.put(Family::Index, key::job(id), record::encode(&filed));
         self.put_tags(&definition, batch.0, id);
         let entry = DueKey { time: self.now, kind: DueKind::OneOff, job: id, n: 0 };
-        self.due_one_off(entry, job)
+        if held { self.make_held_member(entry, job) } else { self.due_one_off(entry, job) }
     }
 
     pub(super) fn cancel_members(&mut self, batch: BatchId, actor: &str) -> Result<Reply, Halt> {

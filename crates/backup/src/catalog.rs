@@ -1,0 +1,129 @@
+//! Which backups there are in a place, and which may go.
+//!
+//! A backup's name says when it was begun and of which cluster: `backup-<time>-<id>`, so names sort
+//! by time. Only what a cluster has made itself is ever removed by it: several may share a place,
+//! and a restored cluster, which has an id of its own, leaves those of the old one alone.
+
+use bellwether_core::time::Time;
+
+use crate::{BackupError, Manifest, Place, Result};
+
+/// Characters of a cluster's id that are part of the name.
+const ID_CHARS: usize = 8;
+
+/// A backup in a place.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// What it consists of; `None` if it was not completed or is damaged.
+    pub manifest: Option<Manifest>,
+    /// What is wrong with it, if it is damaged.
+    pub problem: Option<String>,
+}
+
+/// A name for a backup that is begun now.
+pub(crate) fn name_of(cluster: &str, begun: Time) -> String {
+    let time = jiff::Timestamp::from_millisecond(begun.0).unwrap_or_default();
+    format!("backup-{}-{}", time.strftime("%Y%m%dT%H%M%S%.3fZ"), short(cluster))
+}
+
+fn short(cluster: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric();
+    cluster.chars().filter(plain).take(ID_CHARS).collect()
+}
+
+async fn names(place: &Place) -> Result<Vec<String>> {
+    let all = place.directories().await?;
+    Ok(all.into_iter().filter(|name| name.starts_with("backup-")).collect())
+}
+
+async fn names_of(place: &Place, cluster: &str) -> Result<Vec<String>> {
+    let ending = format!("-{}", short(cluster));
+    Ok(names(place).await?.into_iter().filter(|name| name.ends_with(&ending)).collect())
+}
+
+/// What there is, newest first; no more than `limit`.
+///
+/// # Errors
+/// When the place cannot be read.
+pub async fn list(place: &Place, limit: usize) -> Result<Vec<Listed>> {
+    let mut found = Vec::new();
+    for name in names(place).await?.into_iter().rev().take(limit) {
+        let (manifest, problem) = match Manifest::read(place, &name).await {
+            Ok(manifest) => (manifest, None),
+            Err(error @ (BackupError::Damaged(_) | BackupError::TooNew { .. })) => {
+                (None, Some(error.to_string()))
+            }
+            Err(error) => return Err(error),
+        };
+        found.push(Listed { name, manifest, problem });
+    }
+    Ok(found)
+}
+
+/// A backup by its name, or the newest complete one.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub async fn find(place: &Place, name: Option<&str>) -> Result<Manifest> {
+    if let Some(name) = name {
+        let missing = || BackupError::NotFound { name: name.to_owned(), place: place.to_string() };
+        return Manifest::read(place, name).await?.ok_or_else(missing);
+    }
+    for name in names(place).await?.into_iter().rev() {
+        // One whose manifest is damaged is not passed over in silence: an older one may be wanted.
+        if let Some(manifest) = Manifest::read(place, &name).await? {
+            return Ok(manifest);
+        }
+    }
+    Err(BackupError::None(place.to_string()))
+}
+
+/// Removes what interrupted backups of a cluster have left. How many there were. Nobody else may be
+/// making one of this cluster in this place.
+///
+/// # Errors
+/// When the place cannot be read or written.
+pub async fn remove_incomplete(place: &Place, cluster: &str) -> Result<usize> {
+    let mut removed = 0;
+    for name in names_of(place, cluster).await? {
+        if place.get(&format!("{name}/{}", crate::manifest::NAME)).await?.is_none() {
+            place.remove(&name).await?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Removes all but the newest `keep` complete backups of a cluster. The names of those removed.
+///
+/// # Errors
+/// When the place cannot be read or written.
+pub async fn prune(place: &Place, cluster: &str, keep: usize) -> Result<Vec<String>> {
+    let mut complete = Vec::new();
+    for name in names_of(place, cluster).await? {
+        // What cannot be read does not count as one to keep, and is not ours to throw away.
+        if let Ok(Some(_)) = Manifest::read(place, &name).await {
+            complete.push(name);
+        }
+    }
+    let old = complete.len().saturating_sub(keep.max(1));
+    complete.truncate(old);
+    for name in &complete {
+        place.remove(name).await?;
+    }
+    Ok(complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_time() {
+        let early = name_of("0a1b2c3d4e5f", Time(1_767_225_600_000));
+        assert_eq!(early, "backup-20260101T000000.000Z-0a1b2c3d");
+        assert!(name_of("0", Time(1_767_225_600_001)) > early);
+    }
+}
