@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::{self, Tokens};
 use crate::backup::{self, Backups};
 use crate::batches::Batches;
-use crate::cluster::{Cluster, Passing};
+use crate::cluster::{Cluster, Hands, Passing};
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits};
@@ -115,12 +115,13 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
             engine: engine.clone(),
             dispatch: dispatch.clone(),
             remotes: remotes.clone(),
+            holders: cluster.holders.clone(),
             batches: batches.clone(),
             metrics: metrics.clone(),
             notices: notices.clone(),
         }),
-        gone: gone(worker.as_ref()),
-        held: taken_over(remotes.clone(), later.clone()),
+        gone: gone(&cluster, worker.as_ref()),
+        held: taken_over(cluster.clone(), remotes.clone(), later.clone()),
         failed: failed_sender,
         stop: stop_acting.clone(),
     };
@@ -149,6 +150,13 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         next_shard: AtomicUsize::new(rand::random_range(0..64)),
     });
     let _ = later.set(Arc::downgrade(&node));
+    node.remotes.set_surroundings(cluster.clone());
+    cluster.set_hands(Hands {
+        dispatch: dispatch.clone(),
+        remotes: node.remotes.clone(),
+        worker: worker.clone(),
+        lease: leases.lease,
+    });
     let peers = peering.serve(&cluster, &node.engine, &stop_acting);
     cluster.open(office);
     let mut server = RunningServer {
@@ -170,6 +178,12 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     }
     tokio::spawn(cluster.clone().introduce(stop_acting.clone()));
     tokio::spawn(cluster.clone().keep_managing(stop_acting.clone()));
+    tokio::spawn(cluster.clone().keep_hinting(stop_acting.clone()));
+    tokio::spawn(cluster.clone().keep_stopping(stop_acting.clone()));
+    tokio::spawn(cluster.clone().keep_watching(stop_acting.clone()));
+    for shard in node.shard_numbers() {
+        tokio::spawn(cluster.clone().keep_claiming(shard, stop_acting.clone()));
+    }
     tokio::spawn(keep_in_step(node.clone(), stop_acting.clone()));
     tokio::spawn(async move { dispatch.keep_rates().await });
     server.admin_token = first_admin_token(&node).await?;
@@ -182,9 +196,18 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
 
 /// What is done when a shard has been taken over: workers that hold runs of it get a fresh lease,
 /// and its batches are seen to.
-fn taken_over(remotes: Arc<Remotes>, node: Arc<OnceLock<Weak<Node>>>) -> Arc<shard::Held> {
+fn taken_over(
+    cluster: Arc<Cluster>,
+    remotes: Arc<Remotes>,
+    node: Arc<OnceLock<Weak<Node>>>,
+) -> Arc<shard::Held> {
     Arc::new(move |shard, held| {
-        remotes.take_up_held(held);
+        if cluster.book.is_empty() {
+            remotes.take_up_held(held);
+        } else {
+            // They may be connected to any node.
+            held.iter().for_each(|held| cluster.holders.note(&held.worker));
+        }
         if let Some(node) = node.get().and_then(Weak::upgrade)
             && let Err(error) = node.batches.go_on(&node, shard)
         {
@@ -250,10 +273,15 @@ fn check_leases(config: &Config) -> anyhow::Result<()> {
 
 /// Whose runs are known to be gone when a shard is taken over: those of this node's own worker that
 /// it does not have. They were with it before this process was started, and have been ended.
-fn gone(worker: Option<&Arc<LocalWorker>>) -> Arc<shard::Gone> {
+/// With other nodes there, the two sides agree on that when the shard has been taken over.
+fn gone(cluster: &Arc<Cluster>, worker: Option<&Arc<LocalWorker>>) -> Arc<shard::Gone> {
+    let cluster = cluster.clone();
     let running = worker.map(|worker| worker.running());
     let own: Option<String> = worker.map(|worker| worker.name().to_owned());
     Arc::new(move |id, run| {
+        if !cluster.book.is_empty() {
+            return None;
+        }
         let mine = own.as_ref().is_none_or(|own| *own == run.worker);
         let has = running.as_ref().is_some_and(|running| running.has(id, run.token));
         (is_built_in(&run.worker) && mine && !has)

@@ -26,7 +26,7 @@ use crate::time::{MINUTE_MS, Time};
 use crate::turn::{Decided, Effect, Halt, Input, Lane, Memory, Reply, Roster, Turn, Turnstile};
 use crate::waist::{Shard, StoreError, View};
 
-pub use recover::{Recovered, StillHeld, recover};
+pub use recover::{Recovered, StillHeld, recover, with_workers};
 
 /// Entries of the due index a shard holds in memory.
 const AGENDA_ENTRIES_MAX: usize = 32_768;
@@ -114,6 +114,13 @@ impl Leading {
     #[must_use]
     pub fn entries(&self) -> usize {
         self.agenda.len()
+    }
+
+    /// What waits for workers: lanes with their first runs, and how many wait.
+    #[must_use]
+    pub fn heads(&self) -> Vec<(Lane, Turnstile, usize)> {
+        let heads = self.memory.ready.heads();
+        heads.map(|(lane, first, count)| (lane.clone(), first, count)).collect()
     }
 
     /// How long there is nothing to do, unless somebody asks for something.
@@ -212,6 +219,20 @@ impl Step<'_> {
             Err(Halt::Rejected(_)) => Ok(None),
             Err(Halt::Store(error)) => Err(error),
         }
+    }
+
+    /// Claims the first runs of a lane for a worker whose slots have been set aside by whoever asks.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn claim_for(
+        &mut self,
+        lane: &Lane,
+        worker: &str,
+        slots: usize,
+        others: bool,
+    ) -> Result<usize, StoreError> {
+        Ok(self.turn.claim(lane, worker, slots, others)?.claimed)
     }
 
     /// Says whether anybody wants notices from here on.

@@ -1,11 +1,13 @@
 //! Taking stock of a shard's open runs, chunk by chunk.
 
 use crate::id::RunId;
+use crate::key;
 use crate::read;
-use crate::record::Run;
+use crate::record::{self, Run, RunRow};
+use crate::run;
 use crate::time::Time;
 use crate::turn::{Lane, Memory, Turn};
-use crate::waist::{Op, StoreError, View};
+use crate::waist::{Family, Op, Shard, StoreError, View};
 
 /// Open runs looked at in one commit.
 const CHUNK: usize = 1_000;
@@ -68,4 +70,32 @@ pub fn recover(
         held.push(StillHeld { worker, run: id, token, stop, lane });
     }
     Ok(Recovered { ops: turn.finish().ops, after, held })
+}
+
+/// The open runs of a shard that are with workers, of those that are `wanted`.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn with_workers(
+    view: &dyn View,
+    shard: Shard,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<StillHeld>, StoreError> {
+    let (from, to) = key::shard_range(shard);
+    let mut held = Vec::new();
+    for row in view.scan(Family::Active, &from, &to) {
+        let (key, value) = row?;
+        let row: RunRow = record::decode("active", value)?;
+        let Some(run) = row.run.filter(|run| run::is_with_worker(run.status())) else { continue };
+        if !wanted(&run.worker) {
+            continue;
+        }
+        let (job, n) = key::read_run(&key)?;
+        let id = RunId { job, n: n.unwrap_or(1) };
+        let definition = read::definition_of_open(view, id)?.unwrap_or_default();
+        let lane = Lane::of(&definition, &run.pinned);
+        let Run { worker, token, cancel_requested: stop, .. } = run;
+        held.push(StillHeld { worker, run: id, token, stop, lane });
+    }
+    Ok(held)
 }

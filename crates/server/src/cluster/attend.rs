@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::Cluster;
 use super::wire::attend::{self, Said, SaidOfActing, SaidOfReplica};
 use crate::shard::Failure;
+use crate::work::RosterEntry;
 
 /// How often a node is heard.
 const EVERY: Duration = Duration::from_millis(500);
@@ -52,7 +53,15 @@ impl Cluster {
             disk_bytes: self.engine.stats().disk_bytes,
             replicas: replicas.collect(),
             stopping: self.stopping.load(Ordering::Relaxed),
+            workers: self.hands.get().map(|hands| hands.dispatch.seated()).unwrap_or_default(),
         }
+    }
+
+    /// The workers that are connected to other nodes that are up.
+    fn workers_elsewhere(&self) -> Vec<RosterEntry> {
+        let up = self.book.all().into_iter().filter(|known| known.is_up());
+        let said = up.filter_map(|known| known.heard).map(|(_, said)| said);
+        said.flat_map(|said| said.workers).collect()
     }
 
     /// Tells all others how this node stands, until told to stop.
@@ -68,11 +77,21 @@ impl Cluster {
                 tracing::error!(%error, "the nodes of the cluster cannot be read");
             }
             let others = self.book.all();
-            if others.is_empty() {
+            let company = !others.is_empty();
+            if let Some(hands) = self.hands.get() {
+                hands.dispatch.hints.want(company);
+            }
+            if !company {
                 continue;
             }
+            self.company.lock().get_or_insert_with(std::time::Instant::now);
             let said = attend::encode(&self.says());
             join_all(others.iter().map(|known| self.tell(known.row.node, said.clone()))).await;
+            self.note_touch();
+            if let Some(hands) = self.hands.get() {
+                hands.dispatch.set_afar(self.workers_elsewhere());
+            }
+            self.look_at_leaders();
         }
     }
 
@@ -80,7 +99,10 @@ impl Cluster {
         let Ok(mut way) = self.to(node) else { return };
         match tokio::time::timeout(WITHIN, way.attend(said)).await {
             Ok(Ok(answer)) => match attend::decode(answer.into_inner()) {
-                Ok(said) => self.book.heard(said),
+                Ok(said) => {
+                    self.book.heard(said);
+                    self.book.answered(node);
+                }
                 Err(error) => tracing::warn!(node, %error, "a node says what is not understood"),
             },
             Ok(Err(status)) => tracing::debug!(node, %status, "a node does not answer"),

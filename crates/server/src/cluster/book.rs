@@ -20,6 +20,8 @@ pub struct Known {
     pub row: NodeRow,
     /// When it was last heard, and what it said.
     pub heard: Option<(Instant, Said)>,
+    /// When it last answered this node.
+    pub answered: Option<Instant>,
     /// Since when it is down; since it was first known, if it was never heard.
     since: Instant,
 }
@@ -60,6 +62,13 @@ impl Book {
         let mut nodes = self.0.lock();
         let known = note(&mut nodes, said.row.clone());
         known.heard = Some((Instant::now(), said));
+    }
+
+    /// A node has answered this one.
+    pub fn answered(&self, node: u64) {
+        if let Some(known) = self.0.lock().get_mut(&node) {
+            known.answered = Some(Instant::now());
+        }
     }
 
     /// What is known of a node.
@@ -111,6 +120,7 @@ fn note(nodes: &mut BTreeMap<u64, Known>, row: NodeRow) -> &mut Known {
     let known = nodes.entry(row.node).or_insert_with(|| Known {
         row: row.clone(),
         heard: None,
+        answered: None,
         since: Instant::now(),
     });
     known.row = row;

@@ -15,6 +15,8 @@
 
 mod attend;
 mod book;
+mod claims;
+mod holders;
 mod identity;
 mod join;
 mod manage;
@@ -27,6 +29,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bellwether_core::read;
 use bellwether_core::record::NodeRow;
@@ -43,6 +46,8 @@ use tokio_util::task::TaskTracker;
 use crate::shard::{Office, ShardHandle};
 
 pub use book::Known;
+pub use claims::Hands;
+pub use holders::Holders;
 pub use identity::NodeIdentity;
 pub use join::join;
 pub use passing::Passing;
@@ -65,6 +70,18 @@ pub struct Cluster {
     dialing: Dialing,
     /// Ways to other nodes, by address.
     ways: Mutex<BTreeMap<String, NodesClient<Way>>>,
+    /// The workers of this node, once it has any.
+    hands: OnceLock<Hands>,
+    /// The workers of other nodes that hold runs of shards that act here.
+    pub holders: Arc<Holders>,
+    /// What waits in shards that act elsewhere, and under which term they said so.
+    heads: Mutex<BTreeMap<Shard, (u64, Vec<wire::claims::Head>)>>,
+    /// The terms whose leaders and this node agree on what is with its workers.
+    settled: Mutex<BTreeMap<Shard, u64>>,
+    /// When this node was last in touch with the leaders of shards.
+    touched: Mutex<BTreeMap<Shard, Instant>>,
+    /// Since when there are other nodes.
+    company: Mutex<Option<Instant>>,
     /// Set once shards can act here.
     office: OnceLock<Office>,
     /// Whoever acts for shards.
@@ -94,6 +111,12 @@ impl Cluster {
             book: Book::default(),
             dialing,
             ways: Mutex::default(),
+            hands: OnceLock::new(),
+            holders: Arc::default(),
+            heads: Mutex::default(),
+            settled: Mutex::default(),
+            touched: Mutex::default(),
+            company: Mutex::default(),
             office: OnceLock::new(),
             acting: TaskTracker::new(),
             stopping: AtomicBool::new(false),
@@ -104,6 +127,11 @@ impl Cluster {
     #[must_use]
     pub fn row(&self) -> NodeRow {
         self.row.read().clone()
+    }
+
+    /// Makes the workers of this node known.
+    pub fn set_hands(&self, hands: Hands) {
+        let _ = self.hands.set(hands);
     }
 
     /// From here on shards act here when this node leads them.

@@ -9,7 +9,7 @@ use bellwether_protocol::node::v1::nodes_server::{Nodes, NodesServer};
 use tonic::{Request, Response, Status};
 
 use super::wire::ask::decode_shard;
-use super::wire::{WireError, attend, input, reply};
+use super::wire::{WireError, attend, claims, input, reply};
 use super::{Cluster, MESSAGE_MAX};
 use crate::shard::Failure;
 
@@ -109,6 +109,61 @@ impl Nodes for Service {
         };
         done.map_err(|error| Status::internal(format!("{error:#}")))?;
         Ok(Response::new(v1::ReplicaAnswer {}))
+    }
+
+    async fn hint(
+        &self,
+        request: Request<v1::HintRequest>,
+    ) -> Result<Response<v1::HintAnswer>, Status> {
+        self.0.hinted(claims::decode_hints(request.into_inner()).map_err(malformed)?);
+        Ok(Response::new(v1::HintAnswer {}))
+    }
+
+    async fn claim(
+        &self,
+        request: Request<v1::ClaimRequest>,
+    ) -> Result<Response<v1::ClaimAnswer>, Status> {
+        use v1::claim_answer::Answer;
+        let (shard, grants) = claims::decode_claim(request.into_inner()).map_err(malformed)?;
+        let handle = self.0.shards.get(usize::from(shard)).filter(|handle| handle.acts_here());
+        let Some(handle) = handle else {
+            let answer = Answer::NotLeader(v1::NotLeader { leader: self.0.leader(shard) });
+            return Ok(Response::new(v1::ClaimAnswer { answer: Some(answer) }));
+        };
+        let claimed = handle.claim(grants).await;
+        let claimed = claimed.ok_or_else(|| Status::unavailable("the shard has stopped"))?;
+        let answer = Answer::Claimed(claims::encode_claimed(&claimed));
+        Ok(Response::new(v1::ClaimAnswer { answer: Some(answer) }))
+    }
+
+    async fn held(
+        &self,
+        request: Request<v1::HeldRequest>,
+    ) -> Result<Response<v1::HeldAnswer>, Status> {
+        use v1::held_answer::Answer;
+        let request = request.into_inner();
+        let shard = decode_shard("HeldRequest.shard", request.shard).map_err(malformed)?;
+        if usize::from(shard) >= self.0.shards.len() {
+            return Err(Status::not_found("there is no such shard"));
+        }
+        let answer = match self.0.held_here(shard, request.workers).await {
+            Some((term, held)) => Answer::Held(claims::encode_held(term, &held)),
+            None => Answer::NotLeader(v1::NotLeader { leader: self.0.leader(shard) }),
+        };
+        Ok(Response::new(v1::HeldAnswer { answer: Some(answer) }))
+    }
+
+    async fn stop(
+        &self,
+        request: Request<v1::StopRequest>,
+    ) -> Result<Response<v1::StopAnswer>, Status> {
+        let stops = claims::decode_stops(request.into_inner()).map_err(malformed)?;
+        if let Some(hands) = self.0.hands.get() {
+            for (worker, run, token) in stops {
+                hands.remotes.stop_attempt(&worker, run, token);
+            }
+        }
+        Ok(Response::new(v1::StopAnswer {}))
     }
 
     async fn change(

@@ -215,13 +215,15 @@ pub async fn complete(
         }
     }
     let told: Vec<_> = reports.iter().map(|(_, report)| report.clone()).collect();
-    node.remotes.reported(&request.worker, &told);
     let asked = reports.into_iter().map(|(at, report)| {
         let node = node.clone();
         let attempt = (report.run, report.token);
         async move { (at, attempt, node.ask(report.run.job, Input::Report(report)).await) }
     });
-    for (at, (run, token), reply) in join_all(asked).await {
+    let replies = join_all(asked).await;
+    // Only now: until then the worker counts as holding them.
+    node.remotes.reported(&request.worker, &told);
+    for (at, (run, token), reply) in replies {
         match reply {
             Ok(Reply::Stale) => {
                 let known = read::run(&*node.view(), run)?;

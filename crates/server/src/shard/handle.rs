@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bellwether_core::id::RunId;
-use bellwether_core::turn::{Halt, Input, Rejection, Reply, Report, Tally};
+use bellwether_core::turn::{
+    Assignment, Halt, Input, Lane, Rejection, Reply, Report, Tally, Turnstile,
+};
 use bellwether_core::waist::{Shard, StoreError};
 use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// Requests that may wait in a shard before new ones are turned away.
 const REQUESTS_MAX: u64 = 20_000;
@@ -65,8 +67,34 @@ pub enum Item {
     Lost(RunId, u64, String),
 }
 
+/// Slots of a worker elsewhere that were set aside for runs of a lane.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Grant {
+    /// The lane.
+    pub lane: Lane,
+    /// The worker.
+    pub worker: Arc<str>,
+    /// How many.
+    pub slots: usize,
+    /// Whether other workers have room for the same.
+    pub others: bool,
+}
+
+/// What came of grants: durable claims.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Claimed {
+    /// What was claimed.
+    pub assignments: Vec<Assignment>,
+    /// What still waits.
+    pub heads: Vec<(Lane, Turnstile, usize)>,
+    /// The term under which the shard acts.
+    pub term: u64,
+}
+
 /// What a shard's thread is told.
 pub(super) enum Message {
+    /// Claim for workers elsewhere, and answer once that is durable.
+    Claim(Vec<Grant>, oneshot::Sender<Claimed>),
     /// What anybody may ask of any leader.
     Item(Item),
     /// Look again: a worker has free slots.
@@ -126,6 +154,8 @@ struct Way {
     outbox: mpsc::UnboundedSender<Item>,
     /// Whether it acts here.
     acting: watch::Sender<bool>,
+    /// Wakes whoever claims for the workers of this node while it acts elsewhere.
+    afar: Notify,
 }
 
 /// A shard.
@@ -143,7 +173,12 @@ impl ShardHandle {
     #[must_use]
     pub fn new(shard: Shard) -> (ShardHandle, mpsc::UnboundedReceiver<Item>) {
         let (outbox, items) = mpsc::unbounded_channel();
-        let way = Way { inbox: RwLock::new(None), outbox, acting: watch::Sender::new(false) };
+        let way = Way {
+            inbox: RwLock::new(None),
+            outbox,
+            acting: watch::Sender::new(false),
+            afar: Notify::new(),
+        };
         let handle = ShardHandle { shard, status: Arc::default(), way: Arc::new(way) };
         (handle, items)
     }
@@ -225,11 +260,30 @@ impl ShardHandle {
         self.way.inbox.read().as_ref().is_some_and(|inbox| inbox.send(message).is_ok())
     }
 
-    /// Makes the shard look again for runs that can be claimed.
+    /// Makes the shard look again for runs that can be claimed, wherever it acts.
     pub fn wake(&self) {
         if !self.status.waking.swap(true, Ordering::AcqRel) && !self.tell(Message::Wake) {
             self.status.waking.store(false, Ordering::Release);
+            self.way.afar.notify_one();
         }
+    }
+
+    /// Wakes whoever claims for the workers of this node.
+    pub fn wake_afar(&self) {
+        self.way.afar.notify_one();
+    }
+
+    /// Waits until there may be something to claim while the shard acts elsewhere.
+    pub async fn woken_afar(&self) {
+        self.way.afar.notified().await;
+    }
+
+    /// Claims runs for workers of another node. `None` if the shard does not act here, or does not
+    /// any more: then nobody knows whether they were claimed.
+    pub async fn claim(&self, grants: Vec<Grant>) -> Option<Claimed> {
+        let (sender, claimed) = oneshot::channel();
+        self.tell(Message::Claim(grants, sender)).then_some(())?;
+        claimed.await.ok()
     }
 
     /// Says whether somebody listens to notices.

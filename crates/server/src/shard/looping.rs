@@ -1,6 +1,6 @@
 //! The loop of a shard.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,9 +14,10 @@ use bellwether_store::Engine;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tokio::sync::oneshot;
 
-use super::handle::{Answer, Failure, Item, Message, ShardHandle};
+use super::handle::{Answer, Claimed, Failure, Grant, Item, Message, ShardHandle};
 use crate::batches::Batches;
 use crate::clock;
+use crate::cluster::Holders;
 use crate::metrics::Metrics;
 use crate::node::News;
 use crate::work::{Dispatch, Remotes};
@@ -29,6 +30,8 @@ pub struct ShardParts {
     pub dispatch: Arc<Dispatch>,
     /// The workers that dial in.
     pub remotes: Arc<Remotes>,
+    /// The workers elsewhere that hold runs.
+    pub holders: Arc<Holders>,
     /// Who sees to batches.
     pub batches: Arc<Batches>,
     /// Where its figures go.
@@ -152,6 +155,9 @@ impl Looping {
         let mut pending: Vec<Pending> = Vec::new();
         let mut barriers = Vec::new();
         let shared = self.handle.status.shared.load(Ordering::Relaxed);
+        // Claims for workers elsewhere, and which of them a worker's runs belong to.
+        let mut claims = Vec::new();
+        let mut granted = BTreeMap::new();
         let mut step = self.leading.begin(&*view, now, &*self.parts.dispatch, self.stopping)?;
         while step.has_room()
             && let Some(message) = self.left_over.pop_front()
@@ -180,6 +186,14 @@ impl Looping {
                     }
                     step.take_note(Input::Lost { run, token, detail })?;
                 }
+                Message::Claim(grants, answer) => {
+                    for grant in &grants {
+                        let Grant { lane, worker, slots, others } = grant;
+                        step.claim_for(lane, worker, *slots, *others)?;
+                        granted.insert(worker.to_string(), claims.len());
+                    }
+                    claims.push(answer);
+                }
                 Message::Wake => self.handle.status.waking.store(false, Ordering::Release),
                 Message::Listen(on) => step.set_notices(on),
                 Message::Barrier(answer) => barriers.push(answer),
@@ -204,7 +218,8 @@ impl Looping {
         for (answer, result) in pending {
             let _ = answer.send(result);
         }
-        self.act(effects, now);
+        let afar = self.act(effects, now, &granted);
+        self.answer_claims(claims, afar);
         self.publish();
         for item in std::mem::take(&mut self.said) {
             if let Item::Reports(_, Some(stored)) = item {
@@ -217,15 +232,26 @@ impl Looping {
         Ok(())
     }
 
-    /// Performs what was decided.
-    fn act(&mut self, effects: Vec<Effect>, now: Time) {
+    /// Performs what was decided. Returns what was claimed for workers elsewhere, by claim.
+    fn act(
+        &mut self,
+        effects: Vec<Effect>,
+        now: Time,
+        granted: &BTreeMap<String, usize>,
+    ) -> Vec<(usize, Assignment)> {
         let mut assignments: Vec<Assignment> = Vec::new();
+        let mut afar: Vec<(usize, Assignment)> = Vec::new();
         for effect in self.leading.committed(effects) {
             match effect {
                 Effect::Plan(..) | Effect::Unplan(_) => {} // The agenda's own.
-                Effect::Assign(assignment) => assignments.push(*assignment),
+                Effect::Assign(assignment) => match granted.get(&assignment.worker) {
+                    Some(claim) => afar.push((*claim, *assignment)),
+                    None => assignments.push(*assignment),
+                },
                 Effect::Stop { run, token, worker } => {
-                    self.parts.remotes.stop_attempt(&worker, run, token);
+                    if !self.parts.remotes.stop_attempt(&worker, run, token) {
+                        self.parts.holders.stop(worker, run, token);
+                    }
                 }
                 Effect::Notice(notice) => {
                     let _ = self.parts.notices.send(Arc::new(News::Run(notice)));
@@ -240,6 +266,29 @@ impl Looping {
         if !assignments.is_empty() {
             self.parts.metrics.launched(&assignments, clock::now().max(now));
             self.parts.dispatch.hand_over(assignments);
+        }
+        if !afar.is_empty() {
+            let launched: Vec<Assignment> = afar.iter().map(|(_, a)| a.clone()).collect();
+            self.parts.metrics.launched(&launched, clock::now().max(now));
+        }
+        afar
+    }
+
+    /// Answers those who claimed for workers elsewhere.
+    fn answer_claims(&self, claims: Vec<oneshot::Sender<Claimed>>, afar: Vec<(usize, Assignment)>) {
+        if claims.is_empty() {
+            return;
+        }
+        let memory = self.leading.memory();
+        let mut assignments: Vec<Vec<Assignment>> = claims.iter().map(|_| Vec::new()).collect();
+        for (claim, assignment) in afar {
+            self.parts.holders.note(&assignment.worker);
+            assignments[claim].push(assignment);
+        }
+        let heads = self.leading.heads();
+        for (answer, assignments) in claims.into_iter().zip(assignments) {
+            // If nobody waits any more, whoever claimed asks what became of it.
+            let _ = answer.send(Claimed { assignments, heads: heads.clone(), term: memory.term });
         }
     }
 

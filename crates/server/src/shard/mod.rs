@@ -20,7 +20,7 @@ mod outbox;
 mod recover;
 mod tenure;
 
-pub use handle::{Asked, Failure, Item, ShardHandle};
+pub use handle::{Asked, Claimed, Failure, Grant, Item, ShardHandle};
 pub use looping::ShardParts;
 pub use outbox::{Afar, deliver};
 pub use tenure::{Gone, Held, Office};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use bellwether_core::id::RunId;
 use bellwether_core::shard::{Reserved, Slots};
-use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported, Roster, Turnstile};
+use bellwether_core::turn::{Assignment, Demand, Lane, Offer, Report, Reported, Roster, Turnstile};
 use bellwether_core::waist::Shard;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
+use super::hints::Hints;
 use super::queues::{QueueLimits, RATE_EVERY};
 use super::seat::{Room, Seat};
 use super::table::Table;
@@ -34,7 +35,16 @@ pub struct Dispatch {
     /// The workers that are there, for ticks that are meant for all of them. Changed only when they
     /// do, so that looking at it costs shards next to nothing.
     roster: Mutex<Arc<Roster>>,
+    /// The workers of other nodes.
+    afar: Mutex<Vec<RosterEntry>>,
+    /// What waits here and workers of other nodes may take.
+    pub hints: Hints,
+    /// What was handed over and has not been taken up, while there are other nodes.
+    promised: Mutex<BTreeMap<(RunId, u64), String>>,
 }
+
+/// A worker: its name, what it takes, and how much one run may ask for.
+pub type RosterEntry = (Arc<str>, Offer, Demand);
 
 impl Dispatch {
     /// Makes the shards known that are to be woken when slots become free.
@@ -81,7 +91,42 @@ impl Dispatch {
         let stays = |seat: &&Seat| !seat.closed && !matches!(seat.room, Room::Asked(_));
         let seats = state.workers.iter().filter(stays);
         let of = |seat: &Seat| (seat.name.clone(), seat.offer.clone(), seat.room.most());
-        *self.roster.lock() = Arc::new(seats.map(of).collect());
+        let afar = self.afar.lock().clone();
+        *self.roster.lock() = Arc::new(seats.map(of).chain(afar).collect());
+    }
+
+    /// Notes the workers of other nodes.
+    pub fn set_afar(&self, workers: Vec<RosterEntry>) {
+        let state = self.state.lock();
+        if *self.afar.lock() != workers {
+            *self.afar.lock() = workers;
+            self.note_workers(&state);
+        }
+    }
+
+    /// The workers that are connected here.
+    #[must_use]
+    pub fn seated(&self) -> Vec<RosterEntry> {
+        let state = self.state.lock();
+        let of = |seat: &Seat| (seat.name.clone(), seat.offer.clone(), seat.room.most());
+        state.workers.iter().map(of).collect()
+    }
+
+    /// What was handed over to workers here and has not been taken up.
+    #[must_use]
+    pub fn promised(&self) -> Vec<(String, RunId, u64)> {
+        let promised = self.promised.lock();
+        promised.iter().map(|((run, token), worker)| (worker.clone(), *run, *token)).collect()
+    }
+
+    /// Attempts have been taken up by their worker, or never will be.
+    pub fn taken_up(&self, attempts: impl Iterator<Item = (RunId, u64)>) {
+        if self.hints.are_wanted() {
+            let mut promised = self.promised.lock();
+            for attempt in attempts {
+                promised.remove(&attempt);
+            }
+        }
     }
 
     /// Sets how much more a worker can take.
@@ -197,6 +242,12 @@ impl Dispatch {
     /// could.
     #[must_use]
     pub fn obstacle(&self, lane: &Lane) -> Option<String> {
+        let takes = |(name, offer, most): &RosterEntry| {
+            offer.serves(name, lane) && lane.demand.fits_into(*most)
+        };
+        if self.afar.lock().iter().any(takes) {
+            return None;
+        }
         self.state.lock().obstacle(lane)
     }
 
@@ -234,6 +285,13 @@ impl Dispatch {
                 }
             }
         }
+        if self.hints.are_wanted() {
+            let mut promised = self.promised.lock();
+            for (worker, list) in &by_worker {
+                let of = |a: &Assignment| ((a.run, a.token), worker.clone());
+                promised.extend(list.iter().map(of));
+            }
+        }
         let mut state = self.state.lock();
         for (worker, list) in by_worker {
             let seat = state.workers.iter().find(|seat| *seat.name == worker);
@@ -246,6 +304,7 @@ impl Dispatch {
                 // The worker is gone: nothing was started, so nothing is lost.
                 state.workers.retain(|seat| *seat.name != worker);
                 self.note_workers(&state);
+                self.taken_up(list.iter().map(|a| (a.run, a.token)));
                 for assignment in list {
                     let lane = assignment.lane();
                     state.arrived(&worker, &lane, 1);
@@ -307,6 +366,7 @@ impl Slots for Dispatch {
     }
 
     fn declare(&self, shard: Shard, heads: Vec<(Lane, Turnstile, usize)>) {
+        self.hints.put(shard, &heads);
         Dispatch::declare(self, shard, heads);
     }
 }

@@ -150,6 +150,7 @@ impl LocalWorker {
     /// Runs what was handed over. Handlers that do nothing are done on the spot and reported
     /// together; everything else gets a task of its own.
     fn run(self: &Arc<Self>, assignments: Vec<Assignment>) {
+        let taken: Vec<(RunId, u64)> = assignments.iter().map(|a| (a.run, a.token)).collect();
         let mut done: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
         let mut freed: BTreeMap<Lane, usize> = BTreeMap::new();
         for assignment in assignments {
@@ -185,6 +186,14 @@ impl LocalWorker {
         for (shard, reports) in done {
             self.report(shard, reports);
         }
+        // Only now: until then they are neither under way nor reported.
+        self.dispatch.taken_up(taken.into_iter());
+    }
+
+    /// Stops an attempt whose leader has not been in touch for as long as its lease lasts: it may be
+    /// started elsewhere.
+    pub fn lose(&self, run: RunId, token: u64) {
+        self.running.stop(run, token, StopReason::LeaseLost);
     }
 
     fn report(&self, shard: Shard, reports: Vec<Report>) {

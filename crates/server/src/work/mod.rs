@@ -10,6 +10,7 @@ mod ahead;
 mod budget;
 mod dispatch;
 mod handlers;
+mod hints;
 mod local;
 mod queues;
 mod remote;
@@ -19,10 +20,10 @@ mod table;
 mod wire;
 
 pub use budget::Offered;
-pub use dispatch::Dispatch;
+pub use dispatch::{Dispatch, RosterEntry};
 pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
 pub use queues::QueueLimits;
 pub use remote::{
-    Capacity, LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, WorkerState,
-    check_worker_name, service,
+    Capacity, LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, Surroundings,
+    WorkerState, check_worker_name, service,
 };

@@ -68,6 +68,12 @@ impl Running {
         }
     }
 
+    /// All attempts: runs and tokens.
+    #[must_use]
+    pub fn attempts(&self) -> Vec<(RunId, u64)> {
+        self.attempts.lock().iter().map(|(run, attempt)| (*run, attempt.token)).collect()
+    }
+
     /// Which they are: those of a namespace, or all.
     #[must_use]
     pub fn runs_of(&self, namespace: Option<&str>) -> Vec<RunId> {

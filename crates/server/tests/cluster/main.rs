@@ -58,3 +58,24 @@ async fn r65_a_node_that_stops_misses_nothing_and_comes_back() {
     assert!(i64::from(covered) > span, "every instant is in the ledger: {gaps:?}");
     trio.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r47_a_worker_at_one_node_gets_the_runs_of_all() {
+    let trio = Trio::start_with(|config| config.worker = false).await;
+    let worker = trio.nodes[1].dial("far").await;
+    for (n, node) in trio.nodes.iter().enumerate() {
+        for job in 0..16 {
+            let key = format!("{n}-{job}");
+            let spec = json!({"key": key, "delay": "1s", "job_type": "echo", "payload": job});
+            node.client.create_job(spec_of(spec)).await.unwrap();
+        }
+    }
+    trio.until("all jobs have run at the one worker", async || {
+        let filter = JobFilter { status: Some(JobStatus::Completed), ..JobFilter::default() };
+        trio.nodes[2].client.jobs(&filter).await.unwrap().items.len() == 48
+    })
+    .await;
+    assert_eq!(worker.ran(), 48, "each once");
+    worker.stop().await;
+    trio.stop().await;
+}

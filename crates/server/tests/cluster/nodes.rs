@@ -1,12 +1,20 @@
 //! Three nodes for a test.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bellwether_api::JobSpec;
 use bellwether_client::Client;
+use bellwether_protocol::v1 as wire;
+use bellwether_protocol::v1::from_worker::Message as Said;
+use bellwether_protocol::v1::to_worker::Message as Told;
+use bellwether_protocol::v1::workers_client::WorkersClient;
 use bellwether_server::{Config, RunningServer};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 
 /// How long a condition may take to come true, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -17,6 +25,68 @@ pub struct Node {
     pub server: RunningServer,
     pub client: Client,
     dir: TempDir,
+}
+
+/// A worker that does whatever it gets at once.
+pub struct Obedient {
+    ran: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Obedient {
+    /// How many attempts it has run.
+    pub fn ran(&self) -> usize {
+        self.ran.load(Ordering::Relaxed)
+    }
+
+    pub async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+impl Node {
+    /// Connects a worker to the node that has the handler `echo`.
+    pub async fn dial(&self, name: &str) -> Obedient {
+        let address = format!("http://{}", self.server.local_addr());
+        let channel = tonic::transport::Endpoint::from_shared(address).unwrap();
+        let mut client = WorkersClient::new(channel.connect().await.unwrap());
+        let (say, said) = mpsc::channel(16);
+        let hello = wire::Hello {
+            name: name.into(),
+            instance: format!("{name}-1"),
+            job_types: vec!["echo".into()],
+            capacity: Some(wire::Capacity { mode: Some(wire::capacity::Mode::Slots(4)) }),
+            ..Default::default()
+        };
+        let message = |message| wire::FromWorker { message: Some(message) };
+        say.send(message(Said::Hello(hello))).await.unwrap();
+        let mut hear = client.work(ReceiverStream::new(said)).await.unwrap().into_inner();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counted = ran.clone();
+        let task = tokio::spawn(async move {
+            let mut number = 0;
+            while let Ok(Some(told)) = hear.message().await {
+                let Some(Told::Assignments(given)) = told.message else { continue };
+                let reports = given.assignments.into_iter().map(|given| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    let finished = wire::Finished {
+                        ending: wire::Ending::Succeeded.into(),
+                        finished_ms: 1,
+                        ..Default::default()
+                    };
+                    let what = Some(wire::report::What::Finished(finished));
+                    wire::Report { run: given.run, token: given.token, what }
+                });
+                number += 1;
+                let reports = wire::Reports { number, reports: reports.collect() };
+                if say.send(message(Said::Reports(reports))).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Obedient { ran, task }
+    }
 }
 
 /// What is left of a node that has stopped.
@@ -37,8 +107,10 @@ fn config(dir: &TempDir, peer: &str, join: Vec<String>) -> Config {
     }
 }
 
-async fn start(dir: TempDir, peer: &str, join: Vec<String>) -> Node {
-    let server = bellwether_server::start(config(&dir, peer, join)).await.unwrap();
+async fn start(dir: TempDir, peer: &str, join: Vec<String>, change: &dyn Fn(&mut Config)) -> Node {
+    let mut config = config(&dir, peer, join);
+    change(&mut config);
+    let server = bellwether_server::start(config).await.unwrap();
     let client = Client::new(&server.local_addr().to_string()).unwrap();
     Node { server, client, dir }
 }
@@ -46,21 +118,27 @@ async fn start(dir: TempDir, peer: &str, join: Vec<String>) -> Node {
 /// Three nodes that are one cluster.
 pub struct Trio {
     pub nodes: Vec<Node>,
+    change: Box<dyn Fn(&mut Config)>,
 }
 
 impl Trio {
     /// Starts three nodes, and waits until every shard has a replica on each.
     pub async fn start() -> Trio {
+        Trio::start_with(|_| {}).await
+    }
+
+    /// The same with other settings.
+    pub async fn start_with(change: impl Fn(&mut Config) + 'static) -> Trio {
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
             .with_test_writer()
             .try_init();
         let any = "127.0.0.1:0";
-        let first = start(tempfile::tempdir().unwrap(), any, Vec::new()).await;
+        let first = start(tempfile::tempdir().unwrap(), any, Vec::new(), &change).await;
         let join = vec![first.server.peer_address().unwrap()];
-        let second = start(tempfile::tempdir().unwrap(), any, join.clone()).await;
-        let third = start(tempfile::tempdir().unwrap(), any, join).await;
-        let trio = Trio { nodes: vec![first, second, third] };
+        let second = start(tempfile::tempdir().unwrap(), any, join.clone(), &change).await;
+        let third = start(tempfile::tempdir().unwrap(), any, join, &change).await;
+        let trio = Trio { nodes: vec![first, second, third], change: Box::new(change) };
         trio.settled().await;
         trio
     }
@@ -87,7 +165,7 @@ impl Trio {
 
     /// Starts a node again where it was.
     pub async fn bring_back(&mut self, at: usize, left: Left) {
-        let node = start(left.dir, &left.peer, Vec::new()).await;
+        let node = start(left.dir, &left.peer, Vec::new(), &*self.change).await;
         self.nodes.insert(at, node);
         self.settled().await;
     }

@@ -1,13 +1,16 @@
 //! What a node says of itself.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bellwether_core::record::{self, NodeRow};
 use bellwether_core::time::Time;
+use bellwether_core::turn::{Demand, Offer};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::node::v1;
 
 use super::ask::decode_shard;
+use super::work::{decode_roster_entry, encode_roster_entry};
 use super::{WireError, required, stored};
 
 /// What a node says of itself.
@@ -25,6 +28,8 @@ pub struct Said {
     pub replicas: Vec<SaidOfReplica>,
     /// Whether it is about to stop.
     pub stopping: bool,
+    /// The workers that are connected to it.
+    pub workers: Vec<(Arc<str>, Offer, Demand)>,
 }
 
 /// What a node says of a replica.
@@ -73,6 +78,11 @@ pub fn encode(said: &Said) -> v1::Attendance {
         disk_bytes: Some(said.disk_bytes),
         replicas: said.replicas.iter().map(encode_replica).collect(),
         stopping: Some(said.stopping),
+        workers: said
+            .workers
+            .iter()
+            .map(|(name, offer, most)| encode_roster_entry(name, offer, *most))
+            .collect(),
     }
 }
 
@@ -107,6 +117,7 @@ pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
         disk_bytes: required("Attendance.disk_bytes", message.disk_bytes)?,
         replicas: message.replicas.into_iter().map(decode_replica).collect::<Result<_, _>>()?,
         stopping: required("Attendance.stopping", message.stopping)?,
+        workers: message.workers.into_iter().map(decode_roster_entry).collect::<Result<_, _>>()?,
     })
 }
 

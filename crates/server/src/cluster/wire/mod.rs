@@ -13,6 +13,7 @@
 pub mod ask;
 pub mod attend;
 mod batch;
+pub mod claims;
 pub mod input;
 pub mod notice;
 pub mod reply;

@@ -24,5 +24,5 @@ mod session;
 pub use introduction::{Capacity, check_worker_name};
 pub use polling::{Piece, Polling};
 pub use printed::PIECES_MAX;
-pub use registry::{LeaseSettings, NotLetIn, Remotes, WorkerState};
+pub use registry::{LeaseSettings, NotLetIn, Remotes, Surroundings, WorkerState};
 pub use service::service;

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::Remotes;
 use super::printed::Admitted;
-use super::registry::NotLetIn;
+use super::registry::{NotLetIn, ended_of};
 use crate::work::dispatch::Order;
 use crate::work::seat::Room;
 
@@ -220,7 +220,7 @@ impl Remotes {
     /// Frees what reports end; they still have to be decided.
     pub fn reported(&self, worker: &str, reports: &[Report]) {
         self.heard_by_name(worker);
-        self.take_up(worker, reports);
+        self.take_up(worker, &ended_of(reports));
     }
 }
 

@@ -1,14 +1,16 @@
 //! Who has dialled in, what each holds, and when it was heard last.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
 use bellwether_core::shard::StillHeld;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported};
+use bellwether_core::waist::Shard;
 use bellwether_protocol::v1 as wire;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -75,6 +77,27 @@ pub struct Remotes {
     /// Cancelled when the server stops.
     pub(super) stop: CancellationToken,
     workers: Mutex<BTreeMap<String, Remote>>,
+    /// The other nodes, if there may be any.
+    surroundings: OnceLock<Arc<dyn Surroundings>>,
+}
+
+/// What is to be known of other nodes.
+pub trait Surroundings: Send + Sync + 'static {
+    /// Whether a worker is connected to another node.
+    fn is_elsewhere(&self, worker: &str) -> bool;
+
+    /// Whether the leaders of these shards know which workers are here.
+    fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool;
+
+    /// What is with a worker that this node knows nothing of; `None` if nobody can say.
+    fn held_by<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Option<Vec<StillHeld>>>;
+}
+
+/// The attempts of which reports say that they have ended.
+pub(super) fn ended_of(reports: &[Report]) -> Vec<(RunId, u64)> {
+    let ends =
+        |report: &&Report| matches!(report.what, Reported::Finished(_) | Reported::HandedBack);
+    reports.iter().filter(ends).map(|report| (report.run, report.token)).collect()
 }
 
 impl Remotes {
@@ -88,9 +111,38 @@ impl Remotes {
     ) -> Arc<Remotes> {
         let stop = CancellationToken::new();
         let workers = Mutex::default();
-        let remotes = Arc::new(Remotes { dispatch, shards, settings, store, stop, workers });
+        let surroundings = OnceLock::new();
+        let remotes = Remotes { dispatch, shards, settings, store, stop, workers, surroundings };
+        let remotes = Arc::new(remotes);
         tokio::spawn(remotes.clone().watch());
         remotes
+    }
+
+    /// Makes other nodes known.
+    pub fn set_surroundings(&self, surroundings: Arc<dyn Surroundings>) {
+        let _ = self.surroundings.set(surroundings);
+    }
+
+    /// Whether the leaders of what a worker holds know that it is here.
+    pub(super) fn is_in_touch(&self, worker: &str) -> bool {
+        let around = self.surroundings.get();
+        around.is_none_or(|around| around.is_in_touch(&self.shards_of(worker)))
+    }
+
+    /// Finds out what is with a worker that this node knows nothing of: it may come from another.
+    /// False if nobody can say.
+    pub(super) async fn look_up(&self, worker: &str) -> bool {
+        let Some(around) = self.surroundings.get() else { return true };
+        if self.workers.lock().contains_key(worker) {
+            return true;
+        }
+        match around.held_by(worker).await {
+            Some(held) => {
+                self.take_up_held(held);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Takes up where the last leader of a shard left off: these runs are with workers, which get a
@@ -339,6 +391,7 @@ impl Remotes {
 
     /// Gives back what was never handed out.
     pub(super) fn hand_back(&self, assignments: &[Assignment]) {
+        self.dispatch.taken_up(assignments.iter().map(|a| (a.run, a.token)));
         for assignment in assignments {
             self.dispatch.put_back(&assignment.worker, &assignment.lane(), 1);
             let (run, token) = (assignment.run, assignment.token);
@@ -352,6 +405,7 @@ impl Remotes {
     pub(super) fn sent(&self, worker: &str, runs: impl Iterator<Item = (RunId, u64, Lane)>) {
         let runs: Vec<(RunId, u64, Lane)> = runs.collect();
         let mut workers = self.workers.lock();
+        self.dispatch.taken_up(runs.iter().map(|(run, token, _)| (*run, *token)));
         self.dispatch.arrived(worker, runs.iter().map(|(_, _, lane)| lane));
         if let Some(remote) = workers.get_mut(worker) {
             for (run, token, lane) in runs {
@@ -363,15 +417,13 @@ impl Remotes {
         }
     }
 
-    /// Passes on what a worker says, and frees the room of what has ended.
-    pub(super) fn take_up(&self, worker: &str, reports: &[Report]) {
+    /// Frees the room of attempts of a worker that have ended.
+    pub(super) fn take_up(&self, worker: &str, ended: &[(RunId, u64)]) {
         let mut freed: BTreeMap<Lane, usize> = BTreeMap::new();
         if let Some(remote) = self.workers.lock().get_mut(worker) {
-            for report in reports {
-                let ends = matches!(report.what, Reported::Finished(_) | Reported::HandedBack);
-                if ends
-                    && remote.holds(report.run, report.token)
-                    && let Some(held) = remote.held.remove(&report.run)
+            for (run, token) in ended {
+                if remote.holds(*run, *token)
+                    && let Some(held) = remote.held.remove(run)
                 {
                     *freed.entry(held.lane).or_default() += 1;
                 }
@@ -400,9 +452,31 @@ impl Remotes {
 
     /// Stops an attempt of a worker. Also one that is told is remembered: its stream may be about to
     /// break with the order in it, and then the worker is told again when it is back.
-    pub fn stop_attempt(&self, worker: &str, run: RunId, token: u64) {
+    /// False if the worker is not known here.
+    pub fn stop_attempt(&self, worker: &str, run: RunId, token: u64) -> bool {
         let told = self.dispatch.stop(worker, run, token);
         self.note_stop(worker, run, token, |_| told);
+        told || self.workers.lock().contains_key(worker)
+    }
+
+    /// What a worker that is connected here holds.
+    #[must_use]
+    pub fn held_by(&self, worker: &str) -> Vec<(RunId, u64)> {
+        let workers = self.workers.lock();
+        let held = workers.get(worker).into_iter().flat_map(|remote| &remote.held);
+        held.map(|(run, held)| (*run, held.token)).collect()
+    }
+
+    /// Whether a worker is connected here.
+    #[must_use]
+    pub fn has_seat(&self, worker: &str) -> bool {
+        self.workers.lock().get(worker).is_some_and(|remote| remote.open.is_some())
+    }
+
+    /// The shards of whose runs a worker holds some.
+    #[must_use]
+    pub fn shards_of(&self, worker: &str) -> BTreeSet<Shard> {
+        self.held_by(worker).into_iter().map(|(run, _)| run.job.shard()).collect()
     }
 
     /// Notes an order to stop that has come to a session, which has yet to tell the worker, or to
@@ -524,7 +598,11 @@ impl Remotes {
                     (run, held.token)
                 });
                 let held = held.collect();
-                expired.push((name, held));
+                // If it has gone to another node, that one looks after it.
+                let around = self.surroundings.get();
+                if !around.is_some_and(|around| around.is_elsewhere(&name)) {
+                    expired.push((name, held));
+                }
             }
         }
         expired

@@ -48,6 +48,10 @@ impl Workers for Service {
         let Some(wire::from_worker::Message::Hello(hello)) = first else {
             return Err(Status::invalid_argument("the first message of a worker is hello"));
         };
+        if !self.remotes.look_up(&hello.name).await {
+            let detail = "not all leaders of shards can be reached; try again in a moment";
+            return Err(Status::unavailable(detail));
+        }
         let session = self.remotes.hello(hello, caller.namespace.as_deref());
         let session = session.map_err(|refusal| match refusal {
             NotLetIn::Invalid(detail) => Status::invalid_argument(detail),

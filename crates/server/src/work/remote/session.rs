@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::Remotes;
+use super::registry::ended_of;
 use crate::work::dispatch::Order;
 use crate::work::wire::{assignment_of, report_of};
 
@@ -125,6 +126,10 @@ impl Session {
         match message.message? {
             Said::Hello(_) => None,
             Said::Heartbeat(heartbeat) => {
+                // A leader that does not know that the worker is here gives it up.
+                if !self.remotes.is_in_touch(&self.name) {
+                    return Some(());
+                }
                 let heard = wire::HeartbeatHeard { number: heartbeat.number };
                 tell(out, Told::HeartbeatHeard(heard)).await
             }
@@ -145,7 +150,7 @@ impl Session {
         let number = reports.number;
         let reports: Vec<Report> = reports.reports.into_iter().filter_map(report_of).collect();
         let reports = self.remotes.its_own(&self.name, self.namespace.as_deref(), reports);
-        self.remotes.take_up(&self.name, &reports);
+        let ended = ended_of(&reports);
         let mut by_shard: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
         for report in reports {
             by_shard.entry(report.run.job.shard()).or_default().push(report);
@@ -157,6 +162,9 @@ impl Session {
                 Some(shards.get(usize::from(shard))?.report_durably(reports))
             })
             .collect();
+        // Only now: whoever asks what the worker holds must not find that it has nothing before its
+        // shard has been told why.
+        self.remotes.take_up(&self.name, &ended);
         tokio::spawn(async move {
             // A shard that has stopped says nothing, and then nothing is acknowledged.
             if join_all(stored).await.iter().all(Result::is_ok) {

@@ -1,0 +1,504 @@
+//! Runs of shards that act elsewhere for the workers of this node.
+//!
+//! ```text
+//!   leader                                   node with workers
+//!   what waits ──────────── hint ──────────► sets slots aside
+//!   claims, commits ◄────── claim ────────── for its workers
+//!              └─────── assignments ───────► hands over
+//! ```
+//! One task for each shard, so claims, and questions about what workers hold, never overlap: what
+//! the leader says is with a worker and this node knows nothing of never arrived, and is given back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bellwether_core::id::RunId;
+use bellwether_core::shard::{StillHeld, with_workers};
+use bellwether_core::turn::{Lane, Report, Reported};
+use bellwether_core::waist::Shard;
+use bellwether_protocol::node::v1;
+use bellwether_store::Engine;
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use tokio_util::sync::CancellationToken;
+
+use super::Cluster;
+use super::wire::claims::{
+    Hint, decode_claimed, decode_held, encode_claim, encode_hints, encode_stops,
+};
+use crate::shard::{Claimed, Grant};
+use crate::work::{Dispatch, LocalWorker, Remotes, Surroundings};
+
+/// How long a hint may take.
+const HINT_WITHIN: Duration = Duration::from_secs(1);
+/// How often what waits is said again: a hint may have been lost.
+const HINT_AGAIN: Duration = Duration::from_secs(1);
+/// How long a leader may take to claim, or to say what is held.
+const CLAIM_WITHIN: Duration = Duration::from_secs(5);
+/// How long to wait before a leader is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Runs that are claimed at once.
+const CLAIMS_MAX: usize = 1_024;
+/// How long this node must have had company before it trusts its own record of what was handed over.
+const SETTLED: Duration = Duration::from_secs(2);
+/// How much longer than its lease a worker may be unseen: nodes tell of their workers with a delay.
+const GRACE: Duration = Duration::from_secs(3);
+/// A leader that has answered so lately knows which workers are here.
+const IN_TOUCH: Duration = Duration::from_secs(2);
+/// How often workers are looked after.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The workers of this node.
+pub struct Hands {
+    /// Who has free slots.
+    pub dispatch: Arc<Dispatch>,
+    /// Those that dial in.
+    pub remotes: Arc<Remotes>,
+    /// The built-in one.
+    pub worker: Option<Arc<LocalWorker>>,
+    /// How long a worker may be silent.
+    pub lease: Duration,
+}
+
+/// What came of a wish to claim.
+enum Asked {
+    Claimed(Claimed),
+    /// Nothing was claimed.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Cluster {
+    fn hands(&self) -> &Hands {
+        // They are set before anything here is started.
+        self.hands.wait()
+    }
+
+    /// Tells other nodes what waits here, until told to stop.
+    pub async fn keep_hinting(self: Arc<Self>, stop: CancellationToken) {
+        let mut waiting: BTreeMap<Shard, Hint> = BTreeMap::new();
+        let mut said = Instant::now();
+        loop {
+            let taken = tokio::select! {
+                () = stop.cancelled() => return,
+                taken = tokio::time::timeout(HINT_AGAIN, self.hands().dispatch.hints.take()) => taken,
+            };
+            let again = said.elapsed() >= HINT_AGAIN;
+            let changed: BTreeSet<Shard> = match taken {
+                Ok(changed) => {
+                    let shards = changed.keys().copied().collect();
+                    for (shard, heads) in changed {
+                        let term =
+                            self.shards[usize::from(shard)].status.term.load(Ordering::Relaxed);
+                        waiting.insert(shard, Hint { shard, term, heads });
+                    }
+                    shards
+                }
+                Err(_) => BTreeSet::new(),
+            };
+            let acts = |shard: Shard| self.shards[usize::from(shard)].acts_here();
+            let told: Vec<Hint> = waiting
+                .values()
+                .filter(|hint| acts(hint.shard) && (again || changed.contains(&hint.shard)))
+                .cloned()
+                .collect();
+            waiting.retain(|shard, hint| !hint.heads.is_empty() && acts(*shard));
+            if told.is_empty() {
+                continue;
+            }
+            if again {
+                said = Instant::now();
+            }
+            let request = encode_hints(&told);
+            let up = self.book.all().into_iter().filter(|known| known.is_up());
+            join_all(up.map(|known| self.hint(known.row.node, request.clone()))).await;
+        }
+    }
+
+    async fn hint(&self, node: u64, request: v1::HintRequest) {
+        if let Ok(mut way) = self.to(node) {
+            // One that is lost is said again.
+            let _ = tokio::time::timeout(HINT_WITHIN, way.hint(request)).await;
+        }
+    }
+
+    /// Another node has said what waits there.
+    pub(super) fn hinted(&self, hints: Vec<Hint>) {
+        for hint in hints {
+            if let Some(handle) = self.shards.get(usize::from(hint.shard)) {
+                self.heads.lock().insert(hint.shard, (hint.term, hint.heads));
+                handle.wake_afar();
+            }
+        }
+    }
+
+    /// Claims runs of a shard for the workers of this node while it acts elsewhere, until told to
+    /// stop.
+    pub async fn keep_claiming(self: Arc<Self>, shard: Shard, stop: CancellationToken) {
+        let handle = self.shards[usize::from(shard)].clone();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = handle.woken_afar() => {}
+            }
+            let working = async {
+                if self.settle_with_leader(shard).await && !handle.acts_here() {
+                    while self.claim_round(shard).await {}
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = working => {}
+            }
+        }
+    }
+
+    /// The term under which a shard acts, wherever that is.
+    fn acting_term(&self, shard: Shard) -> Option<u64> {
+        let handle = &self.shards[usize::from(shard)];
+        if handle.acts_here() {
+            return Some(handle.status.term.load(Ordering::Relaxed));
+        }
+        let leader = self.leader(shard)?;
+        let replicas = self.book.replicas(shard);
+        let (_, said) = replicas.into_iter().find(|(node, _)| *node == leader)?;
+        said.acting.map(|acting| acting.term)
+    }
+
+    /// Wakes those who claim where the leader has changed since they last asked it.
+    pub(super) fn look_at_leaders(&self) {
+        for handle in &self.shards {
+            let known = self.settled.lock().get(&handle.shard).copied();
+            if self.acting_term(handle.shard).is_some_and(|term| Some(term) != known) {
+                handle.wake_afar();
+            }
+        }
+    }
+
+    /// Makes sure that the leader and this node agree on what is with its workers. Whether they do.
+    async fn settle_with_leader(&self, shard: Shard) -> bool {
+        let Some(term) = self.acting_term(shard) else { return false };
+        if self.settled.lock().get(&shard) == Some(&term) {
+            return true;
+        }
+        self.company.lock().is_some_and(|since| since.elapsed() > SETTLED)
+            && self.agree(shard).await.is_some()
+    }
+
+    /// Asks the leader what is with the workers of this node. What they do not have is given back;
+    /// what they should not have is stopped.
+    async fn agree(&self, shard: Shard) -> Option<()> {
+        let hands = self.hands();
+        let seated: Vec<String> =
+            hands.dispatch.seated().into_iter().map(|(name, _, _)| name.to_string()).collect();
+        let (term, held) = self.ask_held(shard, &seated).await?;
+        // What was on its way is looked at first: from there it moves on, and not back.
+        let mut here: BTreeMap<(RunId, u64), String> = BTreeMap::new();
+        let mut add = |worker: &str, run: RunId, token: u64| {
+            if run.job.shard() == shard {
+                here.insert((run, token), worker.to_owned());
+            }
+        };
+        for (worker, run, token) in hands.dispatch.promised() {
+            add(&worker, run, token);
+        }
+        if let Some(worker) = &hands.worker {
+            for (run, token) in worker.running().attempts() {
+                add(worker.name(), run, token);
+            }
+        }
+        for worker in &seated {
+            for (run, token) in hands.remotes.held_by(worker) {
+                add(worker, run, token);
+            }
+        }
+        let handle = &self.shards[usize::from(shard)];
+        let own = hands.worker.as_ref().map(|worker| worker.name().to_owned());
+        let first = !self.settled.lock().contains_key(&shard);
+        for held in &held {
+            if here.remove(&(held.run, held.token)).is_some() {
+                continue;
+            }
+            let StillHeld { run, token, .. } = *held;
+            if first && own.as_ref() == Some(&held.worker) {
+                let detail = "the server was stopped while it ran".to_owned();
+                handle.lost(run, token, detail);
+            } else {
+                handle.report(vec![Report { run, token, what: Reported::HandedBack }]);
+            }
+        }
+        for ((run, token), worker) in here {
+            tracing::warn!(%run, worker, "a worker has a run that is not its own any more");
+            hands.dispatch.stop(&worker, run, token);
+        }
+        self.settled.lock().insert(shard, term);
+        Some(())
+    }
+
+    /// Sets slots aside for what waits in a shard, and claims. Whether there may be more.
+    async fn claim_round(&self, shard: Shard) -> bool {
+        let dispatch = &self.hands().dispatch;
+        let heads = self.heads.lock().get(&shard).map(|(_, heads)| heads.clone());
+        let heads = heads.unwrap_or_default();
+        let mut grants: Vec<Grant> = Vec::new();
+        let mut left = CLAIMS_MAX;
+        for (lane, first, count) in &heads {
+            let mut want = (*count).min(left);
+            while want > 0
+                && let Some(reserved) = dispatch.reserve(shard, lane, *first, want)
+            {
+                want -= reserved.slots;
+                left -= reserved.slots;
+                grants.push(Grant {
+                    lane: lane.clone(),
+                    worker: reserved.worker,
+                    slots: reserved.slots,
+                    others: reserved.others > 0,
+                });
+            }
+        }
+        if grants.is_empty() {
+            dispatch.declare(shard, heads);
+            return false;
+        }
+        match self.ask_claim(shard, &grants).await {
+            Asked::Claimed(claimed) => {
+                let more = !claimed.assignments.is_empty() && !claimed.heads.is_empty();
+                self.use_up(grants, &claimed);
+                dispatch.hand_over(claimed.assignments);
+                dispatch.declare(shard, claimed.heads.clone());
+                self.heads.lock().insert(shard, (claimed.term, claimed.heads));
+                more
+            }
+            asked => {
+                if let Asked::Unknown = asked {
+                    self.settled.lock().remove(&shard);
+                    while self.agree(shard).await.is_none() {
+                        tokio::time::sleep(AGAIN).await;
+                    }
+                }
+                for grant in grants {
+                    dispatch.put_back(&grant.worker, &grant.lane, grant.slots);
+                }
+                self.heads.lock().remove(&shard);
+                dispatch.declare(shard, Vec::new());
+                false
+            }
+        }
+    }
+
+    /// Puts back what was set aside and not used.
+    fn use_up(&self, grants: Vec<Grant>, claimed: &Claimed) {
+        let mut used: BTreeMap<(String, Lane), usize> = BTreeMap::new();
+        for assignment in &claimed.assignments {
+            *used.entry((assignment.worker.clone(), assignment.lane())).or_default() += 1;
+        }
+        for grant in grants {
+            let mine = used.get_mut(&(grant.worker.to_string(), grant.lane.clone()));
+            let taken = mine.map_or(0, |used| {
+                let taken = (*used).min(grant.slots);
+                *used -= taken;
+                taken
+            });
+            if taken < grant.slots {
+                let unused = grant.slots - taken;
+                self.hands().dispatch.put_back(&grant.worker, &grant.lane, unused);
+            }
+        }
+    }
+
+    async fn ask_claim(&self, shard: Shard, grants: &[Grant]) -> Asked {
+        use v1::claim_answer::Answer;
+        let leader = self.leader(shard).filter(|leader| *leader != self.identity.node);
+        let Some(mut way) = leader.and_then(|leader| self.to(leader).ok()) else {
+            return Asked::Refused;
+        };
+        let request = encode_claim(shard, grants);
+        match tokio::time::timeout(CLAIM_WITHIN, way.claim(request)).await {
+            Ok(Ok(answer)) => match answer.into_inner().answer {
+                Some(Answer::Claimed(claimed)) => {
+                    decode_claimed(claimed).map_or(Asked::Unknown, Asked::Claimed)
+                }
+                Some(Answer::NotLeader(_)) => Asked::Refused,
+                None => Asked::Unknown,
+            },
+            Ok(Err(_)) | Err(_) => Asked::Unknown,
+        }
+    }
+
+    /// What is with workers, as whoever leads a shard knows, and under which term it acts.
+    pub async fn ask_held(
+        &self,
+        shard: Shard,
+        workers: &[String],
+    ) -> Option<(u64, Vec<StillHeld>)> {
+        use v1::held_answer::Answer;
+        let leader = self.leader(shard)?;
+        if leader == self.identity.node {
+            return self.held_here(shard, workers.to_vec()).await;
+        }
+        let mut way = self.to(leader).ok()?;
+        let request = v1::HeldRequest { shard: Some(u32::from(shard)), workers: workers.to_vec() };
+        let answer = tokio::time::timeout(CLAIM_WITHIN, way.held(request)).await.ok()?.ok()?;
+        match answer.into_inner().answer? {
+            Answer::Held(held) => decode_held(held).ok(),
+            Answer::NotLeader(_) => None,
+        }
+    }
+
+    /// The same for a shard that acts here. When it returns, everything that it found has been
+    /// handed over.
+    pub(super) async fn held_here(
+        &self,
+        shard: Shard,
+        workers: Vec<String>,
+    ) -> Option<(u64, Vec<StillHeld>)> {
+        let handle = &self.shards[usize::from(shard)];
+        let term = handle.status.term.load(Ordering::Relaxed);
+        if term == 0 || self.engine.read_point(shard).await.is_err() {
+            return None;
+        }
+        let engine = self.engine.clone();
+        let wanted: BTreeSet<String> = workers.into_iter().collect();
+        let looking = tokio::task::spawn_blocking(move || {
+            with_workers(&*engine.view(), shard, &|worker| wanted.contains(worker))
+        });
+        let held = looking.await.ok()?.ok()?;
+        handle.barrier().await;
+        (handle.status.term.load(Ordering::Relaxed) == term).then_some((term, held))
+    }
+
+    /// Has attempts stopped that workers of other nodes hold, until told to stop. One whose worker is
+    /// nowhere is told when it is back.
+    pub async fn keep_stopping(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            let stops = tokio::select! {
+                () = stop.cancelled() => return,
+                stops = self.holders.stops() => stops,
+            };
+            for known in self.book.all().into_iter().filter(|known| known.is_up()) {
+                let Some((_, said)) = &known.heard else { continue };
+                let has = |worker: &str| said.workers.iter().any(|(name, _, _)| &**name == worker);
+                let theirs: Vec<_> =
+                    stops.iter().filter(|(worker, _, _)| has(worker)).cloned().collect();
+                if !theirs.is_empty()
+                    && let Ok(mut way) = self.to(known.row.node)
+                {
+                    let _ =
+                        tokio::time::timeout(HINT_WITHIN, way.stop(encode_stops(&theirs))).await;
+                }
+            }
+        }
+    }
+
+    /// Whether a worker is connected to another node that is up.
+    #[must_use]
+    pub fn is_elsewhere(&self, worker: &str) -> bool {
+        self.book.all().iter().filter(|known| known.is_up()).any(|known| {
+            let said = known.heard.as_ref().map(|(_, said)| said);
+            said.is_some_and(|said| said.workers.iter().any(|(name, _, _)| &**name == worker))
+        })
+    }
+
+    /// Whether the leaders of these shards know which workers are here.
+    #[must_use]
+    pub fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool {
+        self.book.is_empty() || shards.iter().all(|shard| self.untouched(*shard) < IN_TOUCH)
+    }
+
+    /// How long it is since this node was in touch with the leader of a shard.
+    fn untouched(&self, shard: Shard) -> Duration {
+        self.touched.lock().get(&shard).map_or(Duration::MAX, Instant::elapsed)
+    }
+
+    /// Notes with which leaders this node is in touch.
+    pub(super) fn note_touch(&self) {
+        let mut touched = self.touched.lock();
+        for handle in &self.shards {
+            let leader = self.leader(handle.shard);
+            let in_touch = handle.acts_here()
+                || leader.and_then(|leader| self.book.get(leader)).is_some_and(|known| {
+                    known.answered.is_some_and(|at| at.elapsed() < IN_TOUCH / 2)
+                });
+            if in_touch {
+                touched.insert(handle.shard, Instant::now());
+            }
+        }
+    }
+
+    /// Gives up workers that are connected nowhere, and what this node's own worker runs for leaders
+    /// that it cannot reach; until told to stop.
+    pub async fn keep_watching(self: Arc<Self>, stop: CancellationToken) {
+        let mut interval = tokio::time::interval(LOOK_EVERY);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = interval.tick() => {}
+            }
+            if self.book.is_empty() {
+                continue;
+            }
+            let hands = self.hands();
+            let own = hands.worker.as_ref().map_or("", |worker| worker.name());
+            let unseen = self.holders.unseen(hands.lease + GRACE, |worker| {
+                let here = worker == own || hands.remotes.has_seat(worker);
+                (!here).then(|| self.is_elsewhere(worker))
+            });
+            if !unseen.is_empty() {
+                self.give_up(unseen).await;
+            }
+            if let Some(worker) = &hands.worker {
+                for (run, token) in worker.running().attempts() {
+                    if self.untouched(run.job.shard()) > hands.lease {
+                        worker.lose(run, token);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn give_up(&self, workers: Vec<String>) {
+        let lease = self.hands().lease;
+        for handle in self.shards.iter().filter(|handle| handle.acts_here()) {
+            let Some((_, held)) = self.held_here(handle.shard, workers.clone()).await else {
+                continue;
+            };
+            for StillHeld { worker, run, token, .. } in held {
+                tracing::warn!(worker, %run, "a worker is connected to no node: given up");
+                let detail = format!(
+                    "the worker '{worker}' was connected to no node for {} s",
+                    lease.as_secs_f64()
+                );
+                handle.lost(run, token, detail);
+            }
+        }
+    }
+}
+
+impl Surroundings for Cluster {
+    fn is_elsewhere(&self, worker: &str) -> bool {
+        Cluster::is_elsewhere(self, worker)
+    }
+
+    fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool {
+        Cluster::is_in_touch(self, shards)
+    }
+
+    fn held_by<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Option<Vec<StillHeld>>> {
+        async move {
+            if self.book.is_empty() {
+                return Some(Vec::new());
+            }
+            let worker = [worker.to_owned()];
+            let asking = self.shards.iter().map(|handle| self.ask_held(handle.shard, &worker));
+            let answers = join_all(asking).await;
+            let held: Option<Vec<_>> = answers.into_iter().collect();
+            Some(held?.into_iter().flat_map(|(_, held)| held).collect())
+        }
+        .boxed()
+    }
+}
