@@ -38,6 +38,8 @@ pub struct Standing {
     pub last: u64,
     /// The last entry that this node has applied.
     pub applied: u64,
+    /// How long ago a majority last said that this node leads, if it does.
+    pub confirmed: Option<Duration>,
     /// What this node knows of the others, if it leads.
     pub replicas: BTreeMap<u64, Progress>,
 }
@@ -122,6 +124,7 @@ impl RaftEngine {
             changing: metrics.membership_config != metrics.committed_membership_config,
             last: metrics.last_log_index.unwrap_or(0),
             applied: metrics.last_applied.map_or(0, |at| at.index),
+            confirmed: metrics.last_quorum_acked.map(|at| at.elapsed()),
             replicas: replicas.collect(),
         })
     }

@@ -38,6 +38,9 @@ impl Cluster {
                 voters: standing.voters,
                 learners: standing.learners,
                 changing: standing.changing,
+                confirmed_ms: standing
+                    .confirmed
+                    .map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
                 acting: (term > 0).then(|| SaidOfActing {
                     term,
                     open_runs: load(&status.open_runs),

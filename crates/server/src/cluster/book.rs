@@ -66,7 +66,7 @@ impl Book {
 
     /// A node has answered this one.
     pub fn answered(&self, node: u64) {
-        if let Some(known) = self.0.lock().get_mut(&node) {
+        if let Some(known) = self.nodes.lock().get_mut(&node) {
             known.answered = Some(Instant::now());
         }
     }

@@ -414,16 +414,26 @@ impl Cluster {
         self.touched.lock().get(&shard).map_or(Duration::MAX, Instant::elapsed)
     }
 
+    /// Whether the leader of a shard has answered lately, and a majority says that it leads: one that
+    /// has been replaced without knowing must not keep workers at work.
+    fn hears_leader(&self, shard: Shard) -> Option<bool> {
+        let is_fresh = |ago: Duration| ago < IN_TOUCH / 2;
+        let leader = self.leader(shard)?;
+        if leader == self.identity.node {
+            return Some(is_fresh(self.engine.standing(shard)?.confirmed?));
+        }
+        let known = self.book.get(leader)?;
+        let (_, said) = known.heard.as_ref()?;
+        let replica = said.replicas.iter().find(|replica| replica.shard == shard)?;
+        let confirmed = Duration::from_millis(replica.confirmed_ms?);
+        Some(is_fresh(known.answered?.elapsed()) && is_fresh(confirmed))
+    }
+
     /// Notes with which leaders this node is in touch.
     pub(super) fn note_touch(&self) {
         let mut touched = self.touched.lock();
         for handle in &self.shards {
-            let leader = self.leader(handle.shard);
-            let in_touch = handle.acts_here()
-                || leader.and_then(|leader| self.book.get(leader)).is_some_and(|known| {
-                    known.answered.is_some_and(|at| at.elapsed() < IN_TOUCH / 2)
-                });
-            if in_touch {
+            if self.hears_leader(handle.shard) == Some(true) {
                 touched.insert(handle.shard, Instant::now());
             }
         }

@@ -51,6 +51,8 @@ pub struct SaidOfReplica {
     pub learners: BTreeSet<u64>,
     /// Whether that is being changed.
     pub changing: bool,
+    /// How long ago a majority last said that that node leads, if it does.
+    pub confirmed_ms: Option<u64>,
     /// How the runs stand, if the shard acts there.
     pub acting: Option<SaidOfActing>,
 }
@@ -96,6 +98,7 @@ fn encode_replica(replica: &SaidOfReplica) -> v1::ReplicaState {
         voters: replica.voters.iter().copied().collect(),
         learners: replica.learners.iter().copied().collect(),
         changing: Some(replica.changing),
+        confirmed_ms: replica.confirmed_ms,
         acting: replica.acting.map(|acting| v1::ActingState {
             term: Some(acting.term),
             open_runs: Some(acting.open_runs),
@@ -139,6 +142,7 @@ fn decode_replica(message: v1::ReplicaState) -> Result<SaidOfReplica, WireError>
         voters: message.voters.into_iter().collect(),
         learners: message.learners.into_iter().collect(),
         changing: required("ReplicaState.changing", message.changing)?,
+        confirmed_ms: message.confirmed_ms,
         acting: acting.transpose()?,
     })
 }
