@@ -144,6 +144,7 @@ impl RaftEngine {
             if !raft.is_initialized().await.map_err(group_error)? {
                 let alone = BTreeMap::from([(node, peer.clone())]);
                 raft.initialize(alone).await.map_err(group_error)?;
+                self.wait_to_lead(shard).await?;
             }
         }
         self.lead_alone(peer).await
@@ -161,7 +162,9 @@ impl RaftEngine {
             if !raft.voter_ids().eq([node]) {
                 return Ok(());
             }
-            raft.trigger().elect(false).await.map_err(group_error)?;
+            if !raft.is_leader() {
+                raft.trigger().elect(false).await.map_err(group_error)?;
+            }
             self.wait_to_lead(shard).await?;
             let known = self.standing(shard).and_then(|now| now.peers.get(&node).cloned());
             if known.as_ref() != Some(peer) {

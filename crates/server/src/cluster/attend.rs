@@ -67,13 +67,17 @@ impl Cluster {
             if let Err(error) = self.read_nodes() {
                 tracing::error!(%error, "the nodes of the cluster cannot be read");
             }
-            let others = self.book.all();
-            if others.is_empty() {
-                continue;
+            if !self.book.is_empty() {
+                self.tell_all().await;
             }
-            let said = attend::encode(&self.says());
-            join_all(others.iter().map(|known| self.tell(known.row.node, said.clone()))).await;
         }
+    }
+
+    /// Tells all others how this node stands now.
+    pub(super) async fn tell_all(&self) {
+        let said = attend::encode(&self.says());
+        let others = self.book.all();
+        join_all(others.iter().map(|known| self.tell(known.row.node, said.clone()))).await;
     }
 
     async fn tell(&self, node: u64, said: bellwether_protocol::node::v1::Attendance) {

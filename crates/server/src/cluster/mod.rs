@@ -174,6 +174,10 @@ impl Cluster {
     /// leads. Returns once it has, or cannot.
     pub async fn retire(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+        if self.book.is_empty() {
+            return;
+        }
+        self.tell_all().await;
         self.give_away().await;
     }
 }

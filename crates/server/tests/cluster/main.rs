@@ -15,7 +15,8 @@ async fn r64_any_node_takes_jobs_and_all_of_them_run() {
     for (n, node) in trio.nodes.iter().enumerate() {
         for job in 0..8 {
             let key = format!("{n}-{job}");
-            let spec = json!({"key": key, "delay": "1s", "job_type": "bellwether.noop"});
+            let spec =
+                json!({"key": key, "schedule": {"delay": "1s"}, "job_type": "bellwether.noop"});
             node.client.create_job(spec_of(spec)).await.unwrap();
         }
     }
