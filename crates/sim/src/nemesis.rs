@@ -54,8 +54,10 @@ impl Nemesis {
         self.world.trace.tell(format_args!("-- {what}"));
     }
 
+    /// Any node; more often than not one that leads.
     fn some_node(&self) -> Place {
-        1 + self.below(self.disks.len() as u64)
+        let leader = self.leader(self.some_shard()).filter(|_| self.below(2) == 0);
+        leader.map_or_else(|| 1 + self.below(self.disks.len() as u64), |node| node.id)
     }
 
     fn some_shard(&self) -> Shard {
@@ -192,10 +194,12 @@ impl Nemesis {
 
     /// Somebody else is to lead a shard.
     fn transfer(&self) {
-        let (shard, to) = (self.some_shard(), self.some_node());
+        let shard = self.some_shard();
         if let Some(leader) = self.leader(shard)
             && let Some(group) = leader.group(shard)
         {
+            let others: Vec<u64> = group.voter_ids().filter(|id| *id != leader.id).collect();
+            let Some(to) = self.chance.lock().of(&others).copied() else { return };
             self.tell(format_args!("node {} is to pass shard {shard} on to {to}", leader.id));
             leader.scope.spawn(async move {
                 let _ = group.trigger().transfer_leader(to).await;
@@ -205,7 +209,7 @@ impl Nemesis {
 
     /// A node joins the replicas of a shard, or leaves them.
     fn change_members(&self) {
-        let (shard, id) = (self.some_shard(), self.some_node());
+        let (shard, id) = (self.some_shard(), 1 + self.below(self.disks.len() as u64));
         let Some(leader) = self.leader(shard) else { return };
         let Some(group) = leader.group(shard) else { return };
         let voters: BTreeSet<u64> = group.voter_ids().collect();
