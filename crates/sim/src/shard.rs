@@ -248,7 +248,7 @@ impl Actor {
         registry.begin_turn();
         let (mut answers, mut all_reports) = (Vec::new(), Vec::new());
         let mut step = leading.begin(&*view, now, registry, false)?;
-        let mut lost = registry.run_out();
+        let mut lost = Vec::new();
         for message in messages {
             match message {
                 ToShard::Ask(input, answer) => match step.decide(input) {
@@ -265,6 +265,8 @@ impl Actor {
                 ToShard::Beat(beat) => lost.extend(self.hear(*term, registry, &beat)),
             }
         }
+        // After what has come: while this one was held up, workers may have been heard all the time.
+        lost.extend(registry.run_out());
         for (run, token) in lost.iter().copied() {
             self.world.trace.tell(format_args!("{run} under {token:x} is lost"));
             let detail = "its worker was not heard".to_owned();
