@@ -152,7 +152,14 @@ impl Log {
         let states =
             found.groups.iter().map(|(number, group)| (*number, group.state.clone())).collect();
         let groups = Mutex::new(found.groups);
-        let shared = Arc::new(Shared { files, options, groups, failure: OnceLock::new(), closing: AtomicBool::new(false), told });
+        let shared = Arc::new(Shared {
+            files,
+            options,
+            groups,
+            failure: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            told,
+        });
         let writer = Writer::new(shared.clone(), found.segments, found.length, states);
         let (sender, queue) = crossbeam_channel::unbounded();
         let gather_max = shared.options.gather_max;
