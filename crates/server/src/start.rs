@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::{self, Tokens};
 use crate::backup::{self, Backups};
 use crate::batches::Batches;
-use crate::cluster::{Cluster, Passing};
+use crate::cluster::{Cluster, NodeIdentity, Passing};
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits};
@@ -344,6 +344,20 @@ impl RunningServer {
         self.node.cluster.identity.node
     }
 
+    /// The cluster's id.
+    #[must_use]
+    pub fn cluster_id(&self) -> &str {
+        &self.node.cluster.identity.cluster
+    }
+
+    /// This node's name, and those of the others that it knows.
+    #[must_use]
+    pub fn names(&self) -> (String, Vec<String>) {
+        let cluster = &self.node.cluster;
+        let others = cluster.book.all().into_iter().map(|known| known.row.name);
+        (cluster.row().name, others.collect())
+    }
+
     /// How many shards act here.
     #[must_use]
     pub fn acting_shards(&self) -> usize {
@@ -400,6 +414,20 @@ impl RunningServer {
                 anyhow::Error::new(error).context(format!("shard {shard} has stopped"))
             }
             None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until this node has been removed from its cluster, and notes that in its data
+    /// directory. The process should then say so, stop and not be started again.
+    ///
+    /// # Errors
+    /// When it cannot be noted.
+    pub fn removal(&self) -> impl Future<Output = anyhow::Result<()>> + use<> {
+        let node = self.node.clone();
+        async move {
+            node.cluster.removed.cancelled().await;
+            let removed = NodeIdentity { removed: true, ..node.cluster.identity.clone() };
+            removed.write(&node.config.data_dir).context("the file NODE cannot be written")
         }
     }
 

@@ -38,6 +38,7 @@ use bellwether_raft::net::{Dialing, Way};
 use bellwether_raft::types::Peer;
 use bellwether_store::Engine;
 use parking_lot::{Mutex, RwLock};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::shard::{Office, ShardHandle};
@@ -70,6 +71,8 @@ pub struct Cluster {
     /// Whoever acts for shards.
     pub acting: TaskTracker,
     stopping: AtomicBool,
+    /// Cancelled once this node has heard that it was removed from the cluster.
+    pub removed: CancellationToken,
 }
 
 use book::Book;
@@ -97,6 +100,7 @@ impl Cluster {
             office: OnceLock::new(),
             acting: TaskTracker::new(),
             stopping: AtomicBool::new(false),
+            removed: CancellationToken::new(),
         })
     }
 
@@ -168,6 +172,18 @@ impl Cluster {
             .max_encoding_message_size(MESSAGE_MAX);
         self.ways.lock().insert(address.to_owned(), way.clone());
         Ok(way)
+    }
+
+    /// This node does not belong to the cluster any more.
+    fn was_removed(&self) {
+        if !self.removed.is_cancelled() {
+            tracing::error!(
+                node = self.identity.node,
+                cluster = self.identity.cluster,
+                "this node was removed from its cluster and takes part no more"
+            );
+            self.removed.cancel();
+        }
     }
 
     /// This node is about to stop: it is not to be given anything to lead, and gives away what it
