@@ -1,7 +1,7 @@
 //! The nodes of the cluster come and go.
 
+use crate::world::World;
 use crate::world::job::ANA;
-use crate::world::*;
 use bellwether_core::record::NodeRow;
 use bellwether_core::turn::{Input, NodeChange, Reply};
 
