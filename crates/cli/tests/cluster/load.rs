@@ -59,9 +59,8 @@ pub async fn until_it_ticks_on(trio: &Trio, without: usize, jobs: &[String]) {
         for job in jobs {
             let mut first = None;
             until("it ticks without the node", async || {
-                let now = newest(at, job).await;
-                let first = *first.get_or_insert(now);
-                now.is_some() && first.is_some() && now > first
+                let Some(now) = newest(at, job).await else { return false };
+                now > *first.get_or_insert(now)
             })
             .await;
         }

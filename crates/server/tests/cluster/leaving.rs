@@ -33,7 +33,7 @@ async fn until_forgotten(trio: &Trio, number: u64) {
 async fn r126_a_node_that_is_removed_is_emptied_hears_of_it_and_ends() {
     let mut trio = Trio::start().await;
     for job in 0..12 {
-        let spec = json!({"key": format!("{job}"), "delay": "1h", "job_type": "bellwether.noop"});
+        let spec = json!({"key": format!("{job}"), "schedule": {"delay": "1h"}, "job_type": "bellwether.noop"});
         trio.nodes[0].client.create_job(spec_of(spec)).await.unwrap();
     }
     // The one that leads shard 0, which is the hardest: it has to let itself go.
@@ -85,7 +85,7 @@ async fn r126_a_node_that_is_down_is_removed_at_once_and_the_last_one_never() {
     leaving.server.shutdown().await.unwrap();
     let last = trio.nodes[0].server.node_number().to_string();
     assert_eq!(code(trio.nodes[0].client.remove_node(&last).await.unwrap_err()), "last_node");
-    let spec = json!({"key": "alone", "delay": "1h", "job_type": "bellwether.noop"});
+    let spec = json!({"key": "alone", "schedule": {"delay": "1h"}, "job_type": "bellwether.noop"});
     trio.nodes[0].client.create_job(spec_of(spec)).await.unwrap();
     trio.stop().await;
 }
