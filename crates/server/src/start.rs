@@ -12,6 +12,7 @@ use bellwether_core::record::{NodeRow, TokenRow};
 use bellwether_core::waist::{Shard, StoreError};
 use bellwether_store::Engine;
 use bellwether_worker::{Executor, ExecutorOptions};
+use futures::future::join_all;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -440,9 +441,9 @@ impl RunningServer {
         self.dispatch.close();
         self.stop.cancel();
         // What was being claimed when the doors were closed is still handed over: wait for that.
-        for shard in &self.node.shards {
-            shard.barrier().await;
-        }
+        // A shard that is led without a majority never gets there.
+        let barriers = join_all(self.node.shards.iter().map(ShardHandle::barrier));
+        let _ = tokio::time::timeout(COMMIT_WITHIN, barriers).await;
         self.dispatch.flush().await;
         self.node.remotes.stop();
         if let Some(worker) = &self.node.worker {

@@ -148,6 +148,22 @@ impl Cluster {
         self.engine.leader(shard).or_else(|| self.book.leader(shard))
     }
 
+    /// Whether a shard is led by a node that is up and can do something about it: one that leads
+    /// without a majority cannot, and may not know of it.
+    #[must_use]
+    pub fn is_led(&self, shard: Shard) -> bool {
+        let own = self.identity.node;
+        let is_up = |node: u64| node == own || self.book.get(node).is_some_and(|k| k.is_up());
+        match self.leader(shard) {
+            None => false,
+            Some(leader) if leader != own => is_up(leader),
+            Some(_) => self.engine.standing(shard).is_some_and(|standing| {
+                let up = standing.voters.iter().filter(|voter| is_up(**voter)).count();
+                2 * up > standing.voters.len()
+            }),
+        }
+    }
+
     /// How a node is reached by the groups that it takes part in.
     fn peer(&self, node: u64) -> Option<Peer> {
         let row = if node == self.identity.node { self.row() } else { self.book.get(node)?.row };

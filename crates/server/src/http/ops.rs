@@ -44,7 +44,7 @@ fn led_by_nobody(node: &Node) -> Option<String> {
     let shards = node.shard_numbers();
     let without: Vec<String> = shards
         .into_iter()
-        .filter(|shard| node.cluster.leader(*shard).is_none())
+        .filter(|shard| !node.cluster.is_led(*shard))
         .map(|shard| shard.to_string())
         .collect();
     match without.as_slice() {
