@@ -94,14 +94,14 @@ async fn r126_a_node_that_is_down_is_removed_at_once_and_the_last_one_never() {
 async fn r116_a_node_without_a_majority_says_that_it_is_not_ready() {
     let mut trio = Trio::start().await;
     assert!(trio.nodes[0].client.health().await.unwrap().ready);
-    let second = trio.take_down(2).await;
-    let third = trio.take_down(1).await;
+    let first = trio.take_down(2).await;
+    let _second = trio.take_down(1).await;
     trio.until("it is not ready", async || {
         let health = trio.nodes[0].client.health().await.unwrap();
         !health.ready && health.detail.contains("have no leader")
     })
     .await;
-    trio.bring_back_all(vec![third, second]).await;
+    trio.start_again(first).await;
     trio.until("it is ready again", async || trio.nodes[0].client.health().await.unwrap().ready)
         .await;
     trio.stop().await;

@@ -96,11 +96,9 @@ impl Trio {
         self.settled().await;
     }
 
-    /// Starts nodes again where they were, all at once: they may need one another.
-    pub async fn bring_back_all(&mut self, left: Vec<Left>) {
-        let starting = left.into_iter().map(start_again);
-        self.nodes.extend(futures::future::join_all(starting).await);
-        self.settled().await;
+    /// Starts a node again where it was, however the others are.
+    pub async fn start_again(&mut self, left: Left) {
+        self.nodes.push(start_again(left).await);
     }
 
     /// Tries to start a node on a directory.
