@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bellwether_core::waist::Shard;
 use openraft::async_runtime::{Instant, WatchReceiver};
+use openraft::errors::RaftError;
 use openraft::raft::linearizable_read::LinearizerOption;
 use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{ChangeMembers, metrics::RaftServerMetrics};
@@ -192,6 +193,8 @@ impl RaftEngine {
             again.tick().await;
             match raft.write_blank().await {
                 Ok(_) => return Ok(()),
+                // It has stopped, and says for ever that it leads.
+                Err(RaftError::Fatal(error)) => return Err(group_error(error)),
                 Err(_) if raft.server_metrics().borrow_watched().current_leader == Some(node) => {}
                 Err(error) => return Err(group_error(error)),
             }

@@ -52,6 +52,7 @@ impl Cluster {
             disk_bytes: self.engine.stats().disk_bytes,
             replicas: replicas.collect(),
             stopping: self.stopping.load(Ordering::Relaxed),
+            removed: false,
         }
     }
 
@@ -84,7 +85,12 @@ impl Cluster {
         let Ok(mut way) = self.to(node) else { return };
         match tokio::time::timeout(WITHIN, way.attend(said)).await {
             Ok(Ok(answer)) => match attend::decode(answer.into_inner()) {
-                Ok(said) => self.book.heard(said),
+                Ok(said) => {
+                    if said.removed {
+                        self.was_removed();
+                    }
+                    self.book.heard(said);
+                }
                 Err(error) => tracing::warn!(node, %error, "a node says what is not understood"),
             },
             Ok(Err(status)) => tracing::debug!(node, %status, "a node does not answer"),
@@ -108,6 +114,9 @@ impl Cluster {
                 }
                 Err(Failure::Rejected(rejection)) => {
                     tracing::error!(%rejection, "this node is not wanted in its cluster");
+                    if rejection.code == "node_removed" {
+                        self.was_removed();
+                    }
                     return;
                 }
                 other => tracing::debug!(?other, "the cluster has not heard of this node yet"),

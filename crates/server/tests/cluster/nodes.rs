@@ -16,7 +16,7 @@ const SHARDS: u16 = 4;
 pub struct Node {
     pub server: RunningServer,
     pub client: Client,
-    dir: TempDir,
+    pub dir: TempDir,
 }
 
 /// What is left of a node that has stopped.
@@ -41,6 +41,10 @@ async fn start(dir: TempDir, peer: &str, join: Vec<String>) -> Node {
     let server = bellwether_server::start(config(&dir, peer, join)).await.unwrap();
     let client = Client::new(&server.local_addr().to_string()).unwrap();
     Node { server, client, dir }
+}
+
+async fn start_again(left: Left) -> Node {
+    start(left.dir, &left.peer, Vec::new()).await
 }
 
 /// Three nodes that are one cluster.
@@ -87,9 +91,19 @@ impl Trio {
 
     /// Starts a node again where it was.
     pub async fn bring_back(&mut self, at: usize, left: Left) {
-        let node = start(left.dir, &left.peer, Vec::new()).await;
+        let node = start_again(left).await;
         self.nodes.insert(at, node);
         self.settled().await;
+    }
+
+    /// Starts a node again where it was, however the others are.
+    pub async fn start_again(&mut self, left: Left) {
+        self.nodes.push(start_again(left).await);
+    }
+
+    /// Tries to start a node on a directory.
+    pub async fn try_start(dir: &TempDir) -> anyhow::Result<RunningServer> {
+        bellwether_server::start(config(dir, "127.0.0.1:0", Vec::new())).await
     }
 
     /// Waits until something holds.

@@ -25,6 +25,8 @@ pub struct Said {
     pub replicas: Vec<SaidOfReplica>,
     /// Whether it is about to stop.
     pub stopping: bool,
+    /// Whether the node that is told this has been removed from the cluster.
+    pub removed: bool,
 }
 
 /// What a node says of a replica.
@@ -73,6 +75,7 @@ pub fn encode(said: &Said) -> v1::Attendance {
         disk_bytes: Some(said.disk_bytes),
         replicas: said.replicas.iter().map(encode_replica).collect(),
         stopping: Some(said.stopping),
+        removed: Some(said.removed),
     }
 }
 
@@ -107,6 +110,7 @@ pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
         disk_bytes: required("Attendance.disk_bytes", message.disk_bytes)?,
         replicas: message.replicas.into_iter().map(decode_replica).collect::<Result<_, _>>()?,
         stopping: required("Attendance.stopping", message.stopping)?,
+        removed: message.removed.unwrap_or(false),
     })
 }
 
