@@ -5,10 +5,11 @@ CARGO ?= cargo
 DATA_DIR ?= data
 LISTEN ?= 127.0.0.1:2355
 
-.PHONY: help run test check fix bench sim sims openapi clean
+.PHONY: help run cluster test check fix bench sim sims openapi clean
 
 help:
 	@echo "make run     build and start a complete system on this machine"
+	@echo "make cluster the same as three nodes and a worker, to kill some of them"
 	@echo "make test    run every test"
 	@echo "make check   formatting, lints and docs, without changing anything"
 	@echo "make fix     rewrite what can be rewritten"
@@ -20,6 +21,9 @@ help:
 run: tools
 	$(CARGO) build --release --locked --package bellwether
 	./target/release/bellwether server --listen $(LISTEN) --data-dir $(DATA_DIR)
+
+cluster: tools
+	scripts/cluster.sh
 
 test:
 	@scripts/tools.sh test

@@ -122,6 +122,11 @@ fn into(dir: &Path, manifest: Manifest, now: Time) -> Restore {
     Restore { manifest, data_dir: dir.to_owned(), id: "new".to_owned(), now }
 }
 
+/// How a restored store is opened: its log, which is empty, is the truth.
+fn restored_in(dir: &std::path::Path) -> DiskOptions {
+    DiskOptions { sync: false, ..DiskOptions::new(dir) }
+}
+
 #[tokio::test]
 async fn r114_what_was_backed_up_is_restored_row_by_row() {
     let dir = tempfile::tempdir().unwrap();
@@ -136,7 +141,7 @@ async fn r114_what_was_backed_up_is_restored_row_by_row() {
     assert_eq!((progress.shards_done(), progress.rows()), (2, manifest.rows()));
     assert_eq!((row.held_jobs, row.from_id.as_str()), (0, CLUSTER));
 
-    let engine = DiskEngine::open(DiskOptions::new(&data)).unwrap();
+    let engine = DiskEngine::open(restored_in(&data)).unwrap();
     let (view, old_view) = (engine.view(), old.engine.view());
     for shard in 0..SHARDS {
         for family in Family::ALL.into_iter().filter(|family| *family != Family::Meta) {
@@ -161,7 +166,7 @@ async fn r114_jobs_that_may_have_run_since_are_held_in_every_shard() {
     let what = into(&data, manifest, NOW.plus_ms(60_000 + 599_500));
     let row = restore(&place, &what, &Arc::default()).await.unwrap();
     assert_eq!(row.held_jobs, 1_200, "600 of each shard");
-    let engine = DiskEngine::open(DiskOptions::new(&data)).unwrap();
+    let engine = DiskEngine::open(restored_in(&data)).unwrap();
     let view = engine.view();
     assert_eq!(rows(&*view, 1, Family::Job).len(), 600, "those that are held are in full form");
     assert_eq!(rows(&*view, 1, Family::Due).len(), 600, "the others wait as they did");
@@ -200,7 +205,7 @@ async fn r114_a_key_that_is_reserved_for_another_shard_is_taken_after_its_job() 
     assert_eq!(manifest.shards[0].keys.parts[0].rows, 1);
     assert_eq!(problems(&place, manifest.clone()).await, [""; 0]);
     restore(&place, &into(&data, manifest, NOW), &Arc::default()).await.unwrap();
-    let engine = DiskEngine::open(DiskOptions::new(&data)).unwrap();
+    let engine = DiskEngine::open(restored_in(&data)).unwrap();
     assert!(engine.view().get(Family::Key, &name).unwrap().is_some());
 }
 
@@ -305,7 +310,7 @@ async fn a_large_shard_is_several_objects() {
     assert!(parts.iter().all(|part| part.stored_bytes < 17 << 20));
     assert_eq!(problems(&place, manifest.clone()).await, [""; 0]);
     restore(&place, &into(&data, manifest, NOW), &Arc::default()).await.unwrap();
-    let engine = DiskEngine::open(DiskOptions::new(&data)).unwrap();
+    let engine = DiskEngine::open(restored_in(&data)).unwrap();
     let found = rows(&*engine.view(), 1, Family::Output);
     assert_eq!(found, rows(&*old.engine.view(), 1, Family::Output));
 }

@@ -1,6 +1,6 @@
 //! The server itself: its health, its shards, its workers.
 
-use bellwether_api::{Cluster, Page, Worker};
+use bellwether_api::{Cluster, Node, Page, Worker};
 use reqwest::Method;
 
 use crate::{Client, ClientError};
@@ -46,6 +46,17 @@ impl Client {
     /// If the server refuses or cannot be reached.
     pub async fn cluster(&self) -> Result<Cluster, ClientError> {
         self.get(&["v1", "cluster"], &Vec::new()).await
+    }
+
+    /// Takes a node out of the cluster, for good. It is emptied first, which takes a while; once it
+    /// is forgotten, [`Client::cluster`] does not list it any more.
+    ///
+    /// # Errors
+    /// If there is no such node, the others are too few, or the server cannot be reached.
+    pub async fn remove_node(&self, name_or_number: &str) -> Result<Node, ClientError> {
+        let path = ["v1", "cluster", "nodes", name_or_number, "remove"];
+        let request = self.request(Method::POST, &path, &Vec::new())?;
+        Ok(self.json(request).await?.1)
     }
 
     /// The workers.

@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bellwether_core::waist::{Batch, Shard, StoreError, Term, View};
 use bellwether_protocol::peer::v1::peers_server::PeersServer;
@@ -53,6 +54,7 @@ pub struct RaftEngine {
     receiving: Receiving,
     network: Network,
     pub(crate) members: Arc<Members>,
+    closed: AtomicBool,
     /// Groups are started and removed one at a time.
     starting: tokio::sync::Mutex<()>,
     runtime: Handle,
@@ -114,6 +116,7 @@ impl RaftEngine {
             log,
             receiving,
             members: Arc::default(),
+            closed: AtomicBool::new(false),
             starting: tokio::sync::Mutex::default(),
             runtime: Handle::current(),
         };
@@ -189,6 +192,7 @@ impl RaftEngine {
     fn ask(&self, shard: Shard, command: Command, asker: Asker) {
         match self.members.get(shard) {
             Some(member) => member.ask(command, asker),
+            None if self.closed.load(Ordering::Acquire) => asker.hears(Err(StoreError::Closed)),
             None => asker.hears(Err(StoreError::NotLeader { shard })),
         }
     }
@@ -228,6 +232,7 @@ impl Engine for RaftEngine {
     }
 
     fn close(&self) -> Result<(), StoreError> {
+        self.closed.store(true, Ordering::Release);
         let (sender, stopped) = crossbeam_channel::unbounded();
         for member in self.members.take() {
             let sender = sender.clone();

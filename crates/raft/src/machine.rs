@@ -153,7 +153,7 @@ impl<T: Tables> RaftStateMachine<Types> for Machine<T> {
         if self.applied.is_none() {
             return Ok(None);
         }
-        snapshot(&*self.tables, self.shard).map(Some)
+        durable_snapshot(&self.tables, self.shard).await.map(Some)
     }
 }
 
@@ -168,6 +168,19 @@ fn snapshot(tables: &dyn Tables, shard: Shard) -> io::Result<SnapshotOf<Types, S
     })
 }
 
+/// The same, once the tables cannot lose it any more: whatever is in a snapshot that openraft knows of
+/// may be purged from the log. That is also so for the one that it asks for at a start, when the
+/// tables may show what a process before has written and nobody has synced.
+async fn durable_snapshot<T: Tables>(
+    tables: &Arc<T>,
+    shard: Shard,
+) -> io::Result<SnapshotOf<Types, ShardCopy>> {
+    let built = snapshot(&**tables, shard)?;
+    let tables = tables.clone();
+    blocking(move || tables.persist()).await?.map_err(failed)?;
+    Ok(built)
+}
+
 /// Builds snapshots of a shard.
 pub struct Builder<T = DiskEngine> {
     tables: Arc<T>,
@@ -178,10 +191,36 @@ impl<T: Tables> RaftSnapshotBuilder<Types> for Builder<T> {
     type SnapshotData = ShardCopy;
 
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, ShardCopy>> {
-        let built = snapshot(&*self.tables, self.shard)?;
-        let tables = self.tables.clone();
-        // What is in the snapshot may be purged from the log: the tables must not lose it.
-        blocking(move || tables.persist()).await?.map_err(failed)?;
-        Ok(built)
+        durable_snapshot(&self.tables, self.shard).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bellwether_store::MemoryTables;
+    use openraft::vote::RaftLeaderId;
+
+    use super::*;
+
+    fn entry(index: u64) -> Entry {
+        let leader = <Types as openraft::RaftTypeConfig>::LeaderId::new(1, 1).to_committed();
+        Entry { log_id: LogId::new(leader, index), payload: EntryPayload::Blank }
+    }
+
+    #[tokio::test]
+    async fn r67_what_is_in_a_snapshot_is_not_lost_whoever_asked_for_it() {
+        let tables = Arc::new(MemoryTables::default());
+        let mut machine = Machine::without_copies(tables.clone(), 3).unwrap();
+        for index in 1..=5 {
+            machine.hand_over(entry(index)).unwrap().await.unwrap().unwrap();
+        }
+        // Its process is killed: the tables still show all, but nobody has synced them.
+        let mut machine = Machine::without_copies(tables.clone(), 3).unwrap();
+        let snapshot = machine.get_current_snapshot().await.unwrap().unwrap();
+        machine.hand_over(entry(6)).unwrap().await.unwrap().unwrap();
+        tables.crash(0);
+        let (applied, _) = position(&*tables.view(), 3).unwrap();
+        assert_eq!(applied, snapshot.meta.last_log_id, "openraft may have purged up to here");
+        assert_eq!(applied.map(|id| id.index), Some(5));
     }
 }

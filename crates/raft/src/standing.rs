@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bellwether_core::waist::Shard;
 use openraft::async_runtime::{Instant, WatchReceiver};
+use openraft::errors::RaftError;
 use openraft::raft::linearizable_read::LinearizerOption;
 use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{ChangeMembers, metrics::RaftServerMetrics};
@@ -147,6 +148,7 @@ impl RaftEngine {
             if !raft.is_initialized().await.map_err(group_error)? {
                 let alone = BTreeMap::from([(node, peer.clone())]);
                 raft.initialize(alone).await.map_err(group_error)?;
+                self.wait_to_lead(shard).await?;
             }
         }
         self.lead_alone(peer).await
@@ -164,7 +166,9 @@ impl RaftEngine {
             if !raft.voter_ids().eq([node]) {
                 return Ok(());
             }
-            raft.trigger().elect(false).await.map_err(group_error)?;
+            if !raft.is_leader() {
+                raft.trigger().elect(false).await.map_err(group_error)?;
+            }
             self.wait_to_lead(shard).await?;
             let known = self.standing(shard).and_then(|now| now.peers.get(&node).cloned());
             if known.as_ref() != Some(peer) {
@@ -192,6 +196,8 @@ impl RaftEngine {
             again.tick().await;
             match raft.write_blank().await {
                 Ok(_) => return Ok(()),
+                // It has stopped, and says for ever that it leads.
+                Err(RaftError::Fatal(error)) => return Err(group_error(error)),
                 Err(_) if raft.server_metrics().borrow_watched().current_leader == Some(node) => {}
                 Err(error) => return Err(group_error(error)),
             }

@@ -55,6 +55,7 @@ pub async fn open(config: &Config, row: &NodeRow, dialing: Dialing) -> anyhow::R
         }
     };
     check_shards(config, &identity)?;
+    check_wanted(config, &identity)?;
     let engine = RaftEngine::open(RaftOptions {
         tables,
         log_dir: config.data_dir.join("log"),
@@ -91,6 +92,19 @@ fn check_shards(config: &Config, identity: &NodeIdentity) -> anyhow::Result<()> 
     Ok(())
 }
 
+fn check_wanted(config: &Config, identity: &NodeIdentity) -> anyhow::Result<()> {
+    if identity.removed {
+        bail!(InvalidConfig(format!(
+            "{} belongs to node {}, which was removed from the cluster {}; to join again, start \
+             with an empty data directory",
+            config.data_dir.display(),
+            identity.node,
+            identity.cluster
+        )));
+    }
+    Ok(())
+}
+
 /// The first node of a new cluster.
 fn found(config: &Config) -> NodeIdentity {
     NodeIdentity {
@@ -98,6 +112,7 @@ fn found(config: &Config) -> NodeIdentity {
         node: 1,
         shards: config.shards.unwrap_or(SHARDS),
         founded: false,
+        removed: false,
     }
 }
 
@@ -122,6 +137,7 @@ fn open_tables(config: &Config) -> anyhow::Result<(Arc<DiskEngine>, Option<NodeI
         node: 1,
         shards: u16::try_from(row.shards).context("the store has too many shards")?,
         founded: false,
+        removed: false,
     };
     identity.write(&config.data_dir)?;
     Ok((tables, Some(identity)))

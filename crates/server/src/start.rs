@@ -12,6 +12,7 @@ use bellwether_core::record::{NodeRow, TokenRow};
 use bellwether_core::waist::{Shard, StoreError};
 use bellwether_store::Engine;
 use bellwether_worker::{Executor, ExecutorOptions};
+use futures::future::join_all;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::{self, Tokens};
 use crate::backup::{self, Backups};
 use crate::batches::Batches;
-use crate::cluster::{Cluster, Hands, Passing};
+use crate::cluster::{Cluster, Hands, NodeIdentity, Passing};
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits};
@@ -372,6 +373,20 @@ impl RunningServer {
         self.node.cluster.identity.node
     }
 
+    /// The cluster's id.
+    #[must_use]
+    pub fn cluster_id(&self) -> &str {
+        &self.node.cluster.identity.cluster
+    }
+
+    /// This node's name, and those of the others that it knows.
+    #[must_use]
+    pub fn names(&self) -> (String, Vec<String>) {
+        let cluster = &self.node.cluster;
+        let others = cluster.book.all().into_iter().map(|known| known.row.name);
+        (cluster.row().name, others.collect())
+    }
+
     /// How many shards act here.
     #[must_use]
     pub fn acting_shards(&self) -> usize {
@@ -431,6 +446,20 @@ impl RunningServer {
         }
     }
 
+    /// Waits until this node has been removed from its cluster, and notes that in its data
+    /// directory. The process should then say so, stop and not be started again.
+    ///
+    /// # Errors
+    /// When it cannot be noted.
+    pub fn removal(&self) -> impl Future<Output = anyhow::Result<()>> + use<> {
+        let node = self.node.clone();
+        async move {
+            node.cluster.removed.cancelled().await;
+            let removed = NodeIdentity { removed: true, ..node.cluster.identity.clone() };
+            removed.write(&node.config.data_dir).context("the file NODE cannot be written")
+        }
+    }
+
     /// Stops in order: no more requests, no more launches, running work finished or handed back,
     /// everything stored.
     ///
@@ -440,9 +469,9 @@ impl RunningServer {
         self.dispatch.close();
         self.stop.cancel();
         // What was being claimed when the doors were closed is still handed over: wait for that.
-        for shard in &self.node.shards {
-            shard.barrier().await;
-        }
+        // A shard that is led without a majority never gets there.
+        let barriers = join_all(self.node.shards.iter().map(ShardHandle::barrier));
+        let _ = tokio::time::timeout(COMMIT_WITHIN, barriers).await;
         self.dispatch.flush().await;
         self.node.remotes.stop();
         if let Some(worker) = &self.node.worker {

@@ -54,8 +54,10 @@ impl Nemesis {
         self.world.trace.tell(format_args!("-- {what}"));
     }
 
+    /// Any node; more often than not one that leads.
     fn some_node(&self) -> Place {
-        1 + self.below(self.disks.len() as u64)
+        let leader = self.leader(self.some_shard()).filter(|_| self.below(2) == 0);
+        leader.map_or_else(|| 1 + self.below(self.disks.len() as u64), |node| node.id)
     }
 
     fn some_shard(&self) -> Shard {
@@ -74,7 +76,7 @@ impl Nemesis {
                 7..10 => self.clone().spawn(async move |own| own.part(node).await),
                 10 => self.clone().spawn(async move |own| own.disturb().await),
                 11 | 12 => self.set_clock(node),
-                13 | 14 => self.transfer(),
+                13 | 14 => self.transfer(self.some_shard(), None),
                 15 => self.change_members(),
                 16 => self.clone().spawn(async move |own| own.stall().await),
                 _ => self.clone().spawn(async move |own| own.hurt_worker().await),
@@ -162,10 +164,15 @@ impl Nemesis {
     async fn stall(&self) {
         self.tell(format_args!("leaders take their time"));
         self.world.stalls.store(true, Ordering::Relaxed);
-        // Meanwhile leadership goes to and fro, so that some of them have been replaced.
+        // Meanwhile leadership goes away and comes back, so that some of them have been replaced and
+        // would still be listened to.
         for _ in 0..4 {
-            tokio::time::sleep(self.ms(500, 2_500)).await;
-            self.transfer();
+            let shard = self.some_shard();
+            let leader = self.leader(shard).map(|node| node.id);
+            self.transfer(shard, None);
+            tokio::time::sleep(self.ms(400, 1_200)).await;
+            self.transfer(shard, leader);
+            tokio::time::sleep(self.ms(200, 1_500)).await;
         }
         self.world.stalls.store(false, Ordering::Relaxed);
     }
@@ -190,12 +197,14 @@ impl Nemesis {
         leaders.max_by_key(|node| node.group(shard).map(|group| metrics(&group).current_term))
     }
 
-    /// Somebody else is to lead a shard.
-    fn transfer(&self) {
-        let (shard, to) = (self.some_shard(), self.some_node());
+    /// Somebody else is to lead a shard: this one, or any.
+    fn transfer(&self, shard: Shard, to: Option<Place>) {
         if let Some(leader) = self.leader(shard)
             && let Some(group) = leader.group(shard)
         {
+            let others: Vec<u64> = group.voter_ids().filter(|id| *id != leader.id).collect();
+            let any = self.chance.lock().of(&others).copied();
+            let Some(to) = to.or(any) else { return };
             self.tell(format_args!("node {} is to pass shard {shard} on to {to}", leader.id));
             leader.scope.spawn(async move {
                 let _ = group.trigger().transfer_leader(to).await;
@@ -205,7 +214,7 @@ impl Nemesis {
 
     /// A node joins the replicas of a shard, or leaves them.
     fn change_members(&self) {
-        let (shard, id) = (self.some_shard(), self.some_node());
+        let (shard, id) = (self.some_shard(), 1 + self.below(self.disks.len() as u64));
         let Some(leader) = self.leader(shard) else { return };
         let Some(group) = leader.group(shard) else { return };
         let voters: BTreeSet<u64> = group.voter_ids().collect();

@@ -44,6 +44,8 @@ pub struct Record {
     /// Whether any clock has ever gone back.
     pub went_back: bool,
     alive: BTreeMap<(RunId, u64), Alive>,
+    /// Attempts of which their shard has concluded that nobody runs them.
+    given_up: BTreeSet<(RunId, u64)>,
     /// Workers whose machine stands still: nothing of theirs is really running.
     still: BTreeSet<Place>,
     /// Where in a shard's log its terms begin.
@@ -110,6 +112,9 @@ impl Record {
         *self.starts.entry(id).or_default() += 1;
         self.definitions.insert(id, start.definition.clone());
         let mut wrong = Vec::new();
+        if self.given_up.contains(&(id, start.token)) {
+            wrong.push(format!("R94: {id} is started by {worker} after it was given up"));
+        }
         for ((other, token), alive) in &self.alive {
             if self.still.contains(&alive.worker) {
                 continue;
@@ -134,6 +139,18 @@ impl Record {
         self.wrong.extend(wrong);
         let alive = Alive { worker, definition: start.definition.clone() };
         self.alive.insert((id, start.token), alive);
+    }
+
+    /// A shard has concluded that nobody runs these, or will.
+    pub fn given_up(&mut self, lost: &[(RunId, u64)]) {
+        for (run, token) in lost {
+            self.given_up.insert((*run, *token));
+            let alive = self.alive.get(&(*run, *token));
+            if let Some(alive) = alive.filter(|alive| !self.still.contains(&alive.worker)) {
+                let text = format!("R94: {run} is given up while {} runs it", alive.worker);
+                self.wrong.push(text);
+            }
+        }
     }
 
     /// An attempt has really ended.

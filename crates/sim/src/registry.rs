@@ -25,9 +25,9 @@ use crate::message::Beat;
 /// How often a worker is to be heard.
 pub const BEAT: Duration = Duration::from_secs(1);
 /// How long a worker may be silent.
-pub const LEASE: Duration = Duration::from_secs(10);
+pub const LEASE: Duration = Duration::from_secs(6);
 /// How long a worker itself relies on having been heard.
-pub const OWN_LEASE: Duration = Duration::from_secs(8);
+pub const OWN_LEASE: Duration = Duration::from_millis(4_500);
 /// A worker that was not heard for so long gets nothing new.
 const THERE: Duration = Duration::from_millis(2_500);
 /// How long an attempt may be on its way before it is sent again.

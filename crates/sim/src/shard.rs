@@ -79,6 +79,8 @@ struct Turned {
     decided: Decided,
     answers: Vec<(Answer, Result<turn::Reply, turn::Rejection>)>,
     reports: Vec<(Place, Vec<turn::Report>)>,
+    /// Attempts that were given up.
+    lost: Vec<(RunId, u64)>,
 }
 
 impl Actor {
@@ -198,6 +200,7 @@ impl Actor {
             let ops = std::mem::take(&mut turned.decided.ops);
             let changed = !ops.is_empty();
             self.commit(led.term, ops).await?;
+            self.world.record.lock().given_up(&turned.lost);
             self.stall().await;
             // What was decided is durable. Only now may it be seen outside.
             self.answer(&led, turned.answers, turned.reports);
@@ -245,7 +248,7 @@ impl Actor {
         registry.begin_turn();
         let (mut answers, mut all_reports) = (Vec::new(), Vec::new());
         let mut step = leading.begin(&*view, now, registry, false)?;
-        let mut lost = registry.run_out();
+        let mut lost = Vec::new();
         for message in messages {
             match message {
                 ToShard::Ask(input, answer) => match step.decide(input) {
@@ -262,13 +265,15 @@ impl Actor {
                 ToShard::Beat(beat) => lost.extend(self.hear(*term, registry, &beat)),
             }
         }
-        for (run, token) in lost {
+        // After what has come: while this one was held up, workers may have been heard all the time.
+        lost.extend(registry.run_out());
+        for (run, token) in lost.iter().copied() {
             self.world.trace.tell(format_args!("{run} under {token:x} is lost"));
             let detail = "its worker was not heard".to_owned();
             step.take_note(Input::Lost { run, token, detail })?;
         }
         let decided = step.finish(registry, false)?;
-        Ok(Turned { now, decided, answers, reports: all_reports })
+        Ok(Turned { now, decided, answers, reports: all_reports, lost })
     }
 
     fn answer(

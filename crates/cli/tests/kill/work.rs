@@ -48,7 +48,8 @@ impl Promises {
         Promises { record: record.to_owned(), jobs: Vec::new(), recurring: Vec::new() }
     }
 
-    fn spec(&self, kind: Kind, delay_ms: u64) -> JobSpec {
+    /// A job that writes to the record after a while.
+    pub fn spec(&self, kind: Kind, delay_ms: u64) -> JobSpec {
         let mut spec = serde_json::json!({
             "schedule": { "delay": format!("{delay_ms}ms") },
             "command": line(&self.record),

@@ -71,6 +71,9 @@ impl Turn<'_> {
         if row.state() == NodeState::Gone {
             return Err(gone(&row).into());
         }
+        if state == NodeState::Leaving {
+            self.need_another_member(&row)?;
+        }
         if row.state() != state {
             row.set_state(state);
             let action = if state == NodeState::Gone { "node.forget" } else { "node.leave" };
@@ -78,6 +81,20 @@ impl Turn<'_> {
             self.put_node(&row);
         }
         Ok(Reply::Node(row.node, row.name))
+    }
+
+    /// Refuses to let the last node go that is to stay: nobody could take what it has.
+    fn need_another_member(&mut self, leaving: &NodeRow) -> Result<(), Halt> {
+        let stays = |node: &NodeRow| node.node != leaving.node && node.state() == NodeState::Member;
+        if self.nodes()?.iter().any(stays) {
+            return Ok(());
+        }
+        let message = format!(
+            "'{}' is the last node of the cluster, and nobody could take what it has",
+            leaving.name
+        );
+        let (kind, code) = (RejectionKind::Conflict, "last_node".into());
+        Err(Rejection { kind, code, message }.into())
     }
 
     fn put_node(&mut self, row: &NodeRow) {

@@ -132,6 +132,19 @@ fn a_node_that_leaves_gives_up_its_leaders_first() {
 }
 
 #[test]
+fn r116_a_node_that_is_down_and_leaves_is_replaced_at_once_or_left_out() {
+    for (zones, left) in [(vec!["a"; 4], set([1, 2, 3])), (vec!["a"; 3], set([1, 2]))] {
+        let mut cluster = Cluster::grown(6, &zones);
+        let last = zones.len() as u64;
+        cluster.down(last);
+        cluster.leave(last);
+        cluster.follow();
+        assert!(cluster.shards.iter().all(|shard| shard.voters == left), "{cluster:#?}");
+        assert!(cluster.shards.iter().all(|shard| !shard.learners.contains(&last)));
+    }
+}
+
+#[test]
 fn r116_a_node_that_leaves_stays_while_it_is_needed_for_a_majority() {
     let mut cluster = Cluster::grown(2, &["a", "a", "a"]);
     cluster.leave(3);

@@ -15,6 +15,7 @@ mod everywhere;
 mod group;
 mod lists;
 mod misfire;
+mod nodes;
 mod once;
 mod order;
 mod overlap;

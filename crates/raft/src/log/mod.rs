@@ -27,6 +27,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -73,6 +74,8 @@ struct Shared {
     options: LogOptions,
     groups: Mutex<BTreeMap<u16, Group>>,
     failure: OnceLock<io::Error>,
+    /// Whether it is to be closed.
+    closing: AtomicBool,
     /// Whom to tell that something is to be written, if not the writer's thread.
     told: Option<Told>,
 }
@@ -149,7 +152,14 @@ impl Log {
         let states =
             found.groups.iter().map(|(number, group)| (*number, group.state.clone())).collect();
         let groups = Mutex::new(found.groups);
-        let shared = Arc::new(Shared { files, options, groups, failure: OnceLock::new(), told });
+        let shared = Arc::new(Shared {
+            files,
+            options,
+            groups,
+            failure: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            told,
+        });
         let writer = Writer::new(shared.clone(), found.segments, found.length, states);
         let (sender, queue) = crossbeam_channel::unbounded();
         let gather_max = shared.options.gather_max;
@@ -184,9 +194,13 @@ impl Log {
         log.ask(Write::Forgotten, Some(done))
     }
 
-    /// Waits until all handles of groups are gone and everything has been written.
+    /// Writes everything that was asked for before, and takes nothing more. Groups that have not
+    /// stopped hear that it is closed.
     pub fn close(&self) {
-        drop(self.queue.lock().take());
+        if let Some(queue) = self.queue.lock().take() {
+            self.shared.closing.store(true, Ordering::Release);
+            let _ = queue.send(Request { group: 0, write: Write::Close, done: None });
+        }
         if let Some(thread) = self.thread.lock().take() {
             // Its panic has been told where it happened.
             let _ = thread.join();
@@ -213,13 +227,13 @@ pub struct Pump {
 
 impl Pump {
     /// Waits for something to write, and writes it with all that has come meanwhile. False once
-    /// nobody can ask any more.
+    /// nobody can ask any more, or the log is closed.
     pub fn wait(&mut self) -> bool {
         let Ok(first) = self.queue.recv() else {
             return false;
         };
         self.write(first);
-        true
+        !self.writer.is_closing()
     }
 
     /// Writes what has come, if anything has.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -21,6 +22,8 @@ pub(super) enum Write {
     Truncated(Option<Point>),
     Purged(Point),
     Forgotten,
+    /// Nothing: the log is to be closed.
+    Close,
 }
 
 pub(super) struct Request {
@@ -55,6 +58,11 @@ impl Writer {
         states: BTreeMap<u16, GroupState>,
     ) -> Writer {
         Writer { shared, segments, length, states }
+    }
+
+    /// Whether the log is to be closed.
+    pub fn is_closing(&self) -> bool {
+        self.shared.closing.load(Ordering::Acquire)
     }
 
     /// Writes what was asked for, in order, and says so to those who wait.
@@ -129,6 +137,9 @@ impl Writer {
         buffer: &mut BytesMut,
         places: &mut Vec<(u16, Point, Place)>,
     ) {
+        if let Write::Close = write {
+            return;
+        }
         let state = self.states.entry(group).or_default();
         let what = match write {
             Write::Entries(entries) => {
@@ -159,6 +170,7 @@ impl Writer {
                 state.purged = Some(point);
                 What::Purged(point)
             }
+            Write::Close => return, // Dealt with above.
             Write::Forgotten => {
                 self.states.remove(&group);
                 for segment in self.segments.values_mut() {

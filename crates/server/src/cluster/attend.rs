@@ -57,6 +57,7 @@ impl Cluster {
             replicas: replicas.collect(),
             stopping: self.stopping.load(Ordering::Relaxed),
             workers: self.hands.get().map(|hands| hands.dispatch.seated()).unwrap_or_default(),
+            removed: false,
         }
     }
 
@@ -79,8 +80,7 @@ impl Cluster {
             if let Err(error) = self.read_nodes() {
                 tracing::error!(%error, "the nodes of the cluster cannot be read");
             }
-            let others = self.book.all();
-            let company = !others.is_empty();
+            let company = !self.book.is_empty();
             if let Some(hands) = self.hands.get() {
                 hands.dispatch.hints.want(company);
             }
@@ -88,8 +88,7 @@ impl Cluster {
                 continue;
             }
             self.company.lock().get_or_insert_with(std::time::Instant::now);
-            let said = attend::encode(&self.says());
-            join_all(others.iter().map(|known| self.tell(known.row.node, said.clone()))).await;
+            self.tell_all().await;
             self.note_touch();
             if let Some(hands) = self.hands.get() {
                 hands.dispatch.set_afar(self.workers_elsewhere());
@@ -98,11 +97,21 @@ impl Cluster {
         }
     }
 
+    /// Tells all others how this node stands now.
+    pub(super) async fn tell_all(&self) {
+        let said = attend::encode(&self.says());
+        let others = self.book.all();
+        join_all(others.iter().map(|known| self.tell(known.row.node, said.clone()))).await;
+    }
+
     async fn tell(&self, node: u64, said: bellwether_protocol::node::v1::Attendance) {
         let Ok(mut way) = self.to(node) else { return };
         match tokio::time::timeout(WITHIN, way.attend(said)).await {
             Ok(Ok(answer)) => match attend::decode(answer.into_inner()) {
                 Ok(said) => {
+                    if said.removed {
+                        self.was_removed();
+                    }
                     self.book.heard(said);
                     self.book.answered(node);
                 }
@@ -129,6 +138,9 @@ impl Cluster {
                 }
                 Err(Failure::Rejected(rejection)) => {
                     tracing::error!(%rejection, "this node is not wanted in its cluster");
+                    if rejection.code == "node_removed" {
+                        self.was_removed();
+                    }
                     return;
                 }
                 other => tracing::debug!(?other, "the cluster has not heard of this node yet"),

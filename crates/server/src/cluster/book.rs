@@ -1,7 +1,7 @@
 //! The nodes of the cluster, as this one knows them: what is stored about them, and what they last
 //! said of themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use bellwether_core::record::{NodeRow, NodeState};
@@ -42,26 +42,40 @@ impl Known {
 
 /// All nodes but this one.
 #[derive(Default)]
-pub struct Book(Mutex<BTreeMap<u64, Known>>);
+pub struct Book {
+    nodes: Mutex<BTreeMap<u64, Known>>,
+    /// Those that were removed. They are not heard any more, whatever they say.
+    removed: Mutex<BTreeSet<u64>>,
+}
 
 impl Book {
     /// Notes what is stored about nodes. Those that have left are forgotten.
     pub fn set_rows(&self, own: u64, rows: Vec<NodeRow>) {
-        let mut nodes = self.0.lock();
+        let mut nodes = self.nodes.lock();
         for row in rows.into_iter().filter(|row| row.node != own) {
             if row.state() == NodeState::Gone {
                 nodes.remove(&row.node);
+                self.removed.lock().insert(row.node);
             } else {
                 note(&mut nodes, row);
             }
         }
     }
 
-    /// A node has been heard.
-    pub fn heard(&self, said: Said) {
-        let mut nodes = self.0.lock();
-        let known = note(&mut nodes, said.row.clone());
+    /// A node has been heard. Whether it belongs to the cluster: one that was removed does not.
+    pub fn heard(&self, said: Said) -> bool {
+        let mut nodes = self.nodes.lock();
+        if self.removed.lock().contains(&said.row.node) {
+            return false;
+        }
+        let mut row = said.row.clone();
+        // Whether it is to leave it may be the last to know.
+        if let Some(known) = nodes.get(&row.node) {
+            row.state = known.row.state;
+        }
+        let known = note(&mut nodes, row);
         known.heard = Some((Instant::now(), said));
+        true
     }
 
     /// A node has answered this one.
@@ -74,31 +88,31 @@ impl Book {
     /// What is known of a node.
     #[must_use]
     pub fn get(&self, node: u64) -> Option<Known> {
-        self.0.lock().get(&node).cloned()
+        self.nodes.lock().get(&node).cloned()
     }
 
     /// Whether there is nobody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        self.nodes.lock().is_empty()
     }
 
     /// Everybody.
     #[must_use]
     pub fn all(&self) -> Vec<Known> {
-        self.0.lock().values().cloned().collect()
+        self.nodes.lock().values().cloned().collect()
     }
 
     /// Where a node is reached.
     #[must_use]
     pub fn address(&self, node: u64) -> Option<String> {
-        self.0.lock().get(&node).map(|known| known.row.peer_address.clone())
+        self.nodes.lock().get(&node).map(|known| known.row.peer_address.clone())
     }
 
     /// What the nodes that are up say of their replicas of a shard.
     #[must_use]
     pub fn replicas(&self, shard: Shard) -> Vec<(u64, SaidOfReplica)> {
-        let nodes = self.0.lock();
+        let nodes = self.nodes.lock();
         let up = nodes.values().filter(|known| known.is_up());
         up.filter_map(|known| {
             let (_, said) = known.heard.as_ref()?;
@@ -125,4 +139,50 @@ fn note(nodes: &mut BTreeMap<u64, Known>, row: NodeRow) -> &mut Known {
     });
     known.row = row;
     known
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bellwether_core::time::Time;
+
+    use super::*;
+
+    fn row(state: NodeState) -> NodeRow {
+        let mut row = NodeRow { node: 2, name: "b".to_owned(), ..NodeRow::default() };
+        row.set_state(state);
+        row
+    }
+
+    fn said() -> Said {
+        Said {
+            row: row(NodeState::Member),
+            started: Time(0),
+            version: String::new(),
+            disk_bytes: 0,
+            replicas: Vec::new(),
+            stopping: false,
+            removed: false,
+            workers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn r126_a_node_that_does_not_know_that_it_leaves_leaves_all_the_same() {
+        let book = Book::default();
+        assert!(book.heard(said()));
+        book.set_rows(1, vec![row(NodeState::Leaving)]);
+        assert!(book.heard(said()));
+        assert_eq!(book.get(2).unwrap().row.state(), NodeState::Leaving);
+    }
+
+    #[test]
+    fn r126_a_node_that_was_removed_is_not_heard_any_more() {
+        let book = Book::default();
+        assert!(book.heard(said()));
+        book.set_rows(1, vec![row(NodeState::Gone)]);
+        assert!(!book.heard(said()));
+        assert!(book.is_empty());
+    }
 }

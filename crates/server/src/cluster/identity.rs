@@ -1,7 +1,8 @@
 //! Who this node is: which cluster it belongs to, and under which number.
 //!
 //! Kept in the data directory in a file of its own, since it must be known before anything that is
-//! stored can be read. It is written once and never changes.
+//! stored can be read. After the node has been made it changes once at most: when the node is
+//! removed from its cluster.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -23,6 +24,9 @@ pub struct NodeIdentity {
     /// Whether its groups have begun. The first node of a cluster begins all of them; after that
     /// nobody ever does again.
     pub founded: bool,
+    /// Whether the node was removed from the cluster. That is for good.
+    #[serde(default)]
+    pub removed: bool,
 }
 
 impl NodeIdentity {
@@ -84,10 +88,18 @@ mod tests {
     fn it_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(NodeIdentity::read(dir.path()).unwrap(), None);
-        let identity =
-            NodeIdentity { cluster: "c1".to_owned(), node: 2, shards: 16, founded: true };
+        let identity = NodeIdentity {
+            cluster: "c1".to_owned(),
+            node: 2,
+            shards: 16,
+            founded: true,
+            removed: false,
+        };
         identity.write(dir.path()).unwrap();
         assert_eq!(NodeIdentity::read(dir.path()).unwrap(), Some(identity));
+        let older = r#"{"cluster":"c1","node":2,"shards":16,"founded":true}"#;
+        fs::write(path(dir.path()), older).unwrap();
+        assert_eq!(NodeIdentity::read(dir.path()).unwrap().map(|read| read.removed), Some(false));
         fs::write(path(dir.path()), "{").unwrap();
         assert!(NodeIdentity::read(dir.path()).is_err());
     }

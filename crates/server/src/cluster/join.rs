@@ -102,6 +102,7 @@ fn understand(welcome: v1::Welcome) -> anyhow::Result<(NodeIdentity, Vec<NodeRow
             .and_then(|n| n.try_into().ok())
             .context("a cluster without shards")?,
         founded: true,
+        removed: false,
     };
     let nodes = welcome.nodes.into_iter().map(|bytes| record::decode("node", bytes));
     Ok((identity, nodes.collect::<Result<_, _>>()?))

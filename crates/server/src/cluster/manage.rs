@@ -59,8 +59,8 @@ impl Cluster {
                 let (cluster, busy) = (self.clone(), busy.clone());
                 under_way.spawn(async move {
                     match cluster.take_step(step).await {
-                        Ok(()) => tracing::info!(?step, "the cluster was rearranged"),
-                        Err(error) => tracing::info!(?step, "not done: {error:#}"),
+                        Ok(()) => tracing::info!("{}", told(step)),
+                        Err(error) => tracing::info!("not done: {}: {error:#}", told(step)),
                     }
                     busy.lock().remove(&shard);
                 });
@@ -331,6 +331,20 @@ impl Cluster {
             })
         });
         join_all(giving.collect::<Vec<_>>()).await;
+    }
+}
+
+/// A step in words.
+fn told(step: Step) -> String {
+    match step {
+        Step::Place { shard, node, role: Role::Voter } => {
+            format!("node {node} has a replica of shard {shard} that votes")
+        }
+        Step::Place { shard, node, role: Role::Learner } => {
+            format!("node {node} has a replica of shard {shard} that follows")
+        }
+        Step::Remove { shard, node } => format!("node {node} has no replica of shard {shard}"),
+        Step::Lead { shard, node } => format!("node {node} leads shard {shard}"),
     }
 }
 

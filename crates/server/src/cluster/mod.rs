@@ -41,6 +41,7 @@ use bellwether_raft::net::{Dialing, Way};
 use bellwether_raft::types::Peer;
 use bellwether_store::Engine;
 use parking_lot::{Mutex, RwLock};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::shard::{Office, ShardHandle};
@@ -87,6 +88,8 @@ pub struct Cluster {
     /// Whoever acts for shards.
     pub acting: TaskTracker,
     stopping: AtomicBool,
+    /// Cancelled once this node has heard that it was removed from the cluster.
+    pub removed: CancellationToken,
 }
 
 use book::Book;
@@ -120,6 +123,7 @@ impl Cluster {
             office: OnceLock::new(),
             acting: TaskTracker::new(),
             stopping: AtomicBool::new(false),
+            removed: CancellationToken::new(),
         })
     }
 
@@ -172,6 +176,22 @@ impl Cluster {
         self.engine.leader(shard).or_else(|| self.book.leader(shard))
     }
 
+    /// Whether a shard is led by a node that is up and can do something about it: one that leads
+    /// without a majority cannot, and may not know of it.
+    #[must_use]
+    pub fn is_led(&self, shard: Shard) -> bool {
+        let own = self.identity.node;
+        let is_up = |node: u64| node == own || self.book.get(node).is_some_and(|k| k.is_up());
+        match self.leader(shard) {
+            None => false,
+            Some(leader) if leader != own => is_up(leader),
+            Some(_) => self.engine.standing(shard).is_some_and(|standing| {
+                let up = standing.voters.iter().filter(|voter| is_up(**voter)).count();
+                2 * up > standing.voters.len()
+            }),
+        }
+    }
+
     /// How a node is reached by the groups that it takes part in.
     fn peer(&self, node: u64) -> Option<Peer> {
         let row = if node == self.identity.node { self.row() } else { self.book.get(node)?.row };
@@ -198,10 +218,26 @@ impl Cluster {
         Ok(way)
     }
 
+    /// This node does not belong to the cluster any more.
+    fn was_removed(&self) {
+        if !self.removed.is_cancelled() {
+            tracing::error!(
+                node = self.identity.node,
+                cluster = self.identity.cluster,
+                "this node was removed from its cluster and takes part no more"
+            );
+            self.removed.cancel();
+        }
+    }
+
     /// This node is about to stop: it is not to be given anything to lead, and gives away what it
     /// leads. Returns once it has, or cannot.
     pub async fn retire(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+        if self.book.is_empty() {
+            return;
+        }
+        self.tell_all().await;
         self.give_away().await;
     }
 }

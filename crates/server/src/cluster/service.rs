@@ -62,8 +62,8 @@ impl Nodes for Service {
         request: Request<v1::Attendance>,
     ) -> Result<Response<v1::Attendance>, Status> {
         let said = attend::decode(request.into_inner()).map_err(malformed)?;
-        self.0.book.heard(said);
-        Ok(Response::new(attend::encode(&self.0.says())))
+        let removed = !self.0.book.heard(said);
+        Ok(Response::new(attend::encode(&attend::Said { removed, ..self.0.says() })))
     }
 
     async fn join(

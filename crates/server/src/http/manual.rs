@@ -15,10 +15,11 @@ macro_rules! pages {
 }
 
 /// Names as in the path, and what they say.
-const PAGES: [(&str, &str); 14] = pages![
+const PAGES: [(&str, &str); 15] = pages![
     "backup",
     "batches",
     "cli",
+    "cluster",
     "configuration",
     "crontab",
     "errors",

@@ -9,6 +9,7 @@ mod backups;
 mod batches;
 mod batches_create;
 mod cluster;
+mod cluster_nodes;
 mod docs;
 mod events;
 mod extract;
@@ -107,6 +108,7 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(cluster::workers))
         .routes(routes!(cluster::drain))
         .routes(routes!(cluster::cluster))
+        .routes(routes!(cluster_nodes::remove))
         .routes(routes!(backups::create, backups::list))
         .routes(routes!(events::events))
         .routes(routes!(queues::lease))

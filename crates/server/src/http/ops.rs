@@ -26,9 +26,33 @@ pub async fn healthz() -> &'static str {
         (status = "default", description = "It does not", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn readyz(State(node): State<Arc<Node>>) -> Answer<&'static str> {
-    match node.engine.stats().failure {
-        Some(why) => Err(Problem::new(503, "store_failed", why).into()),
+    if let Some(why) = node.engine.stats().failure {
+        return Err(Problem::new(503, "store_failed", why).into());
+    }
+    if node.cluster.removed.is_cancelled() {
+        let detail = "this node was removed from its cluster";
+        return Err(Problem::new(503, "node_removed", detail).into());
+    }
+    match led_by_nobody(&node) {
+        Some(detail) => Err(Problem::new(503, "no_leader", detail).into()),
         None => Ok("ready\n"),
+    }
+}
+
+/// Which shards nobody leads, in a sentence.
+fn led_by_nobody(node: &Node) -> Option<String> {
+    let shards = node.shard_numbers();
+    let without: Vec<String> = shards
+        .into_iter()
+        .filter(|shard| !node.cluster.is_led(*shard))
+        .map(|shard| shard.to_string())
+        .collect();
+    match without.as_slice() {
+        [] => None,
+        [shard] => Some(format!("shard {shard} has no leader; are enough nodes up?")),
+        shards => {
+            Some(format!("shards {} have no leader; are enough nodes up?", shards.join(", ")))
+        }
     }
 }
 

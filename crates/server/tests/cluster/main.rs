@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod leaving;
 mod nodes;
 
 use bellwether_api::{JobStatus, RunStatus};

@@ -24,7 +24,7 @@ const SHARDS: u16 = 4;
 pub struct Node {
     pub server: RunningServer,
     pub client: Client,
-    dir: TempDir,
+    pub dir: TempDir,
 }
 
 /// A worker that does whatever it gets at once.
@@ -115,6 +115,10 @@ async fn start(dir: TempDir, peer: &str, join: Vec<String>, change: &dyn Fn(&mut
     Node { server, client, dir }
 }
 
+async fn start_again(left: Left, change: &dyn Fn(&mut Config)) -> Node {
+    start(left.dir, &left.peer, Vec::new(), change).await
+}
+
 /// Three nodes that are one cluster.
 pub struct Trio {
     pub nodes: Vec<Node>,
@@ -165,9 +169,20 @@ impl Trio {
 
     /// Starts a node again where it was.
     pub async fn bring_back(&mut self, at: usize, left: Left) {
-        let node = start(left.dir, &left.peer, Vec::new(), &*self.change).await;
+        let node = start_again(left, &*self.change).await;
         self.nodes.insert(at, node);
         self.settled().await;
+    }
+
+    /// Starts a node again where it was, however the others are.
+    pub async fn start_again(&mut self, left: Left) {
+        let node = start_again(left, &*self.change).await;
+        self.nodes.push(node);
+    }
+
+    /// Tries to start a node on a directory.
+    pub async fn try_start(dir: &TempDir) -> anyhow::Result<RunningServer> {
+        bellwether_server::start(config(dir, "127.0.0.1:0", Vec::new())).await
     }
 
     /// Waits until something holds.

@@ -4,6 +4,7 @@ mod authority;
 mod backup;
 mod backups;
 mod certs;
+mod remove;
 mod restore;
 mod status;
 mod verify;
@@ -29,6 +30,8 @@ pub struct ClusterArgs {
 enum Action {
     /// Show nodes, shards and workers
     Status,
+    /// Take a node out of the cluster, for good
+    Remove(remove::RemoveArgs),
     /// Make the certificates with which nodes accept one another (needs no server)
     Certs(certs::CertsArgs),
     /// Take a backup of all shards
@@ -50,6 +53,7 @@ pub async fn run(args: ClusterArgs) -> Result<()> {
     match args.action {
         Action::Certs(_) => {}
         Action::Status => status::run(&mut context).await?,
+        Action::Remove(args) => remove::run(&mut context, args).await?,
         Action::Backup(args) => backup::run(&mut context, args).await?,
         Action::Backups => backups::run(&mut context).await?,
         Action::Verify(args) => verify::run(&mut context, args).await?,

@@ -49,7 +49,7 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     for node in &cluster.nodes {
         nodes.row([
             (node.name.clone(), Tone::Plain),
-            (node.state.clone(), if node.state == "up" { Tone::Good } else { Tone::Busy }),
+            (node.state.clone(), node_tone(&node.state)),
             (node.zone.clone(), Tone::Plain),
             (node.listen.clone(), Tone::Plain),
             (node.peer.clone(), Tone::Plain),
@@ -94,6 +94,14 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     }
     screen.table(&worker_table(workers))?;
     Ok(())
+}
+
+fn node_tone(state: &str) -> Tone {
+    match state {
+        "up" => Tone::Good,
+        "down" => Tone::Bad,
+        _ => Tone::Busy,
+    }
 }
 
 /// Who has replicas; those that only follow are in brackets.

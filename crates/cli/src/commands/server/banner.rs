@@ -26,6 +26,9 @@ pub fn print(config: &Config, server: &RunningServer, fresh: bool, took: Duratio
         server.shards(),
         took.as_millis()
     ));
+    if let Some(peer) = server.peer_address() {
+        eprint_line(&in_cluster(config, server, &peer));
+    }
     if !config.worker {
         eprint_line("this process runs no work (--no-worker)");
     }
@@ -34,9 +37,38 @@ pub fn print(config: &Config, server: &RunningServer, fresh: bool, took: Duratio
             "\nadmin token, shown this once; keep it and use it as BELLWETHER_TOKEN:\n  {token}"
         ));
     }
-    if fresh {
+    let joined = server.node_number() > 1;
+    if fresh && !joined {
         eprint_line(&try_next(&address.to_string(), scheme));
     }
+}
+
+/// Which node of which cluster it is, and how another joins.
+fn in_cluster(config: &Config, server: &RunningServer, peer: &str) -> String {
+    let (name, mut others) = server.names();
+    others.sort();
+    let with = match others.as_slice() {
+        [] => "alone so far".to_owned(),
+        others => format!("with {}", others.join(", ")),
+    };
+    let (number, cluster) = (server.node_number(), server.cluster_id());
+    let is = format!("node {number} ('{name}') of cluster {cluster}, {with}");
+    let trust = match (&config.peer_tls, &config.cluster_secret) {
+        (Some(_), _) => " --peer-ca … --peer-cert … --peer-key …",
+        (None, Some(_)) => " --cluster-secret-file …",
+        (None, None) => "",
+    };
+    let join = format!(
+        "another node joins with\n  {} server --peer-listen ADDRESS:PORT --join {peer}{trust} \
+         --data-dir DIRECTORY",
+        program()
+    );
+    if others.is_empty() { format!("{is}\n{join}") } else { is }
+}
+
+/// As it was called, so that lines can be copied from a build directory too.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "bellwether".to_owned())
 }
 
 /// Three commands to start with.
@@ -46,8 +78,7 @@ fn try_next(address: &str, scheme: &str) -> String {
         ("http", address) => format!(" --server {address}"),
         (_, address) => format!(" --server {scheme}://{address}"),
     };
-    // As it was called, so that the lines can be copied from a build directory too.
-    let program = std::env::args().next().unwrap_or_else(|| "bellwether".to_owned());
+    let program = program();
     format!(
         "\ntry next, in another terminal:\n  \
          {program} job add{server} --key hello --cron '* * * * *' -- 'echo hello, it is $(date)'\n  \

@@ -97,10 +97,18 @@ async fn serve(settings: Effective) -> Result<()> {
         code = signals.next() => std::process::exit(code),
     };
     banner::print(&settings.config, &server, fresh, begun.elapsed());
+    let removal = server.removal();
     tokio::select! {
         error = server.wait_for_failure() => {
             // Nothing more can be stored, so there is nothing to finish.
             return Err(error.context("the server has to stop; nothing acknowledged is lost"));
+        }
+        removed = removal => {
+            removed?;
+            eprint_line(
+                "this node was removed from its cluster; to join again, start it with an empty \
+                 data directory",
+            );
         }
         _ = signals.next() => {}
     }

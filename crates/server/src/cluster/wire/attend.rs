@@ -30,6 +30,8 @@ pub struct Said {
     pub stopping: bool,
     /// The workers that are connected to it.
     pub workers: Vec<(Arc<str>, Offer, Demand)>,
+    /// Whether the node that is told this has been removed from the cluster.
+    pub removed: bool,
 }
 
 /// What a node says of a replica.
@@ -85,6 +87,7 @@ pub fn encode(said: &Said) -> v1::Attendance {
             .iter()
             .map(|(name, offer, most)| encode_roster_entry(name, offer, *most))
             .collect(),
+        removed: Some(said.removed),
     }
 }
 
@@ -121,6 +124,7 @@ pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
         replicas: message.replicas.into_iter().map(decode_replica).collect::<Result<_, _>>()?,
         stopping: required("Attendance.stopping", message.stopping)?,
         workers: message.workers.into_iter().map(decode_roster_entry).collect::<Result<_, _>>()?,
+        removed: message.removed.unwrap_or(false),
     })
 }
 

@@ -63,8 +63,8 @@ proptest! {
 #[test]
 fn a_shard_that_was_taken_over_is_told_apart_from_a_store_that_failed() {
     let of = |failure| Answer::from(Err(failure));
-    let fenced = StoreError::Fenced { shard: 3, held: 1, newest: 2 };
-    assert_eq!(of(Failure::Store(fenced)), Answer::NotLeader { leader: None });
+    assert_eq!(of(Failure::NoLeader(3)), Answer::NotLeader { leader: None });
+    assert_eq!(of(Failure::Unknown(3)), Answer::Stopped);
     assert_eq!(of(Failure::Store(StoreError::Closed)), Answer::Stopped);
     assert_eq!(of(Failure::Stopped), Answer::Stopped);
     assert_eq!(of(Failure::Overloaded), Answer::Overloaded);

@@ -1,0 +1,178 @@
+//! The nodes under test: real processes.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bellwether_client::Client;
+
+/// How long anything may take, on a machine that is busy with other tests.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A node that can be killed.
+pub struct Server {
+    name: String,
+    dir: PathBuf,
+    peer: String,
+    listen: String,
+    join: Option<String>,
+    process: Child,
+    /// How to talk to it.
+    pub client: Client,
+}
+
+fn free_address() -> String {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    format!("127.0.0.1:{port}")
+}
+
+fn spawn(name: &str, dir: &Path, listen: &str, peer: &str, join: Option<&str>) -> Child {
+    let log = dir.join(format!("{name}.log"));
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bellwether"));
+    command
+        .args(["server", "--name", name, "--listen", listen, "--peer-listen", peer])
+        .args(["--worker-slots", "16", "--worker-heartbeat", "500ms", "--worker-lease", "3s"])
+        .arg("--data-dir")
+        .arg(dir.join(name));
+    match join {
+        Some(join) => command.args(["--join", join]),
+        None => command.args(["--shards", "6"]),
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+}
+
+impl Server {
+    /// Starts a new node and waits until it is ready.
+    pub async fn start(dir: &Path, name: &str, join: Option<&str>) -> Server {
+        let (listen, peer) = (free_address(), free_address());
+        let process = spawn(name, dir, &listen, &peer, join);
+        let client = Client::new(&listen).unwrap();
+        let join = join.map(str::to_owned);
+        let (name, dir) = (name.to_owned(), dir.to_owned());
+        let mut server = Server { name, dir, peer, listen, join, process, client };
+        server.until_ready().await;
+        server
+    }
+
+    /// Starts it again where it was.
+    pub async fn start_again(&mut self) {
+        self.process = spawn(&self.name, &self.dir, &self.listen, &self.peer, self.join.as_deref());
+        self.until_ready().await;
+    }
+
+    async fn until_ready(&mut self) {
+        let begun = Instant::now();
+        let mut look = tokio::time::interval(Duration::from_millis(20));
+        while !self.client.health().await.is_ok_and(|health| health.ready) {
+            let ended = self.process.try_wait().unwrap();
+            assert!(ended.is_none(), "{} ended ({ended:?}): {}", self.name, self.log());
+            assert!(begun.elapsed() < PATIENCE, "{} is not ready: {}", self.name, self.log());
+            look.tick().await;
+        }
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join(format!("{}.log", self.name))).unwrap_or_default()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where other nodes reach it.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Where its API is.
+    pub fn listen(&self) -> &str {
+        &self.listen
+    }
+
+    /// Pulls the plug.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Waits until it has ended by itself; whether that was in order.
+    pub async fn until_ended(&mut self) -> bool {
+        let begun = Instant::now();
+        let mut look = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.success();
+            }
+            assert!(begun.elapsed() < PATIENCE, "{} does not end: {}", self.name, self.log());
+            look.tick().await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Three nodes that are one cluster.
+pub struct Trio {
+    pub nodes: Vec<Server>,
+}
+
+impl Trio {
+    /// Starts them in a directory, and waits until replicas and leaders are spread.
+    pub async fn start(dir: &Path) -> Trio {
+        let first = Server::start(dir, "a", None).await;
+        let join = first.peer().to_owned();
+        let (second, third) = tokio::join!(
+            Server::start(dir, "b", Some(&join)),
+            Server::start(dir, "c", Some(&join))
+        );
+        let trio = Trio { nodes: vec![first, second, third] };
+        trio.settled().await;
+        trio
+    }
+
+    /// Waits until every node is up, has a replica of everything and leads something, as all of
+    /// them see it.
+    pub async fn settled(&self) {
+        for node in &self.nodes {
+            until("replicas and leaders are spread", async || {
+                let Ok(cluster) = node.client.cluster().await else { return false };
+                let all = self.nodes.len();
+                cluster.nodes.len() == all
+                    && cluster.nodes.iter().all(|node| node.state == "up" && node.leads > 0)
+                    && cluster.shards.iter().all(|shard| shard.voters.len() == all)
+            })
+            .await;
+        }
+    }
+
+    /// The nodes by how many shards they lead.
+    pub async fn most_leading_first(&self) -> Vec<usize> {
+        let cluster = self.nodes[0].client.cluster().await.unwrap();
+        let leads = |at: &usize| {
+            let name = self.nodes[*at].name();
+            cluster.nodes.iter().find(|node| node.name == name).map_or(0, |node| node.leads)
+        };
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by_key(|at| std::cmp::Reverse(leads(at)));
+        order
+    }
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    let mut look = tokio::time::interval(Duration::from_millis(50));
+    while !holds().await {
+        assert!(begun.elapsed() < PATIENCE, "waited too long: {what}");
+        look.tick().await;
+    }
+}

@@ -1,0 +1,108 @@
+//! Nodes that leave the cluster for good.
+
+use bellwether_client::ClientError;
+use serde_json::json;
+
+use crate::nodes::{Node, Trio, spec_of};
+
+fn code(error: ClientError) -> String {
+    error.problem().map(|problem| problem.code.clone()).unwrap_or_else(|| error.to_string())
+}
+
+/// Waits until a node is known to be down, or not to be known any more.
+async fn until_down(trio: &Trio, number: u64) {
+    trio.until("the others note that it is down", async || {
+        let cluster = trio.nodes[0].client.cluster().await.unwrap();
+        cluster.nodes.iter().any(|node| node.node == number && node.state == "down")
+    })
+    .await;
+}
+
+async fn until_forgotten(trio: &Trio, number: u64) {
+    for node in &trio.nodes {
+        trio.until("the others forget it", async || {
+            let Ok(cluster) = node.client.cluster().await else { return false };
+            cluster.nodes.iter().all(|known| known.node != number)
+                && cluster.shards.iter().all(|shard| shard.voters.len() == trio.nodes.len())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r126_a_node_that_is_removed_is_emptied_hears_of_it_and_ends() {
+    let mut trio = Trio::start().await;
+    for job in 0..12 {
+        let spec = json!({"key": format!("{job}"), "schedule": {"delay": "1h"}, "job_type": "bellwether.noop"});
+        trio.nodes[0].client.create_job(spec_of(spec)).await.unwrap();
+    }
+    // The one that leads shard 0, which is the hardest: it has to let itself go.
+    let cluster = trio.nodes[0].client.cluster().await.unwrap();
+    let leader = cluster.shards[0].leader.clone().unwrap();
+    let number = cluster.nodes.iter().find(|node| node.name == leader).unwrap().node;
+    let at = trio.nodes.iter().position(|node| node.server.node_number() == number).unwrap();
+    let leaving = trio.nodes.remove(at);
+    assert_eq!(
+        code(trio.nodes[0].client.remove_node("nobody").await.unwrap_err()),
+        "node_not_found"
+    );
+    let said = trio.nodes[0].client.remove_node(&leader).await.unwrap();
+    assert_eq!((said.node, said.state.as_str()), (number, "leaving"));
+    let removal = leaving.server.removal();
+    tokio::time::timeout(std::time::Duration::from_secs(90), removal).await.unwrap().unwrap();
+    let health = leaving.client.health().await.unwrap();
+    assert!(!health.ready && health.detail.contains("removed"), "{health:?}");
+    until_forgotten(&trio, number).await;
+    let again = trio.nodes[0].client.remove_node(&number.to_string()).await.unwrap_err();
+    assert_eq!(code(again), "node_removed");
+    let Node { server, dir, .. } = leaving;
+    server.shutdown().await.unwrap();
+    for node in &trio.nodes {
+        for job in 0..12 {
+            node.client.job(&job.to_string()).await.unwrap();
+        }
+    }
+    let refused = Trio::try_start(&dir).await.map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("was removed from the cluster"), "{refused}");
+    trio.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r126_a_node_that_is_down_is_removed_at_once_and_the_last_one_never() {
+    let mut trio = Trio::start().await;
+    let number = trio.nodes[2].server.node_number();
+    let _gone = trio.take_down(2).await;
+    until_down(&trio, number).await;
+    let up = trio.nodes[1].server.node_number();
+    let refused = trio.nodes[0].client.remove_node(&up.to_string()).await.unwrap_err();
+    assert_eq!(code(refused), "too_few_nodes", "it could not be emptied");
+    trio.nodes[0].client.remove_node(&number.to_string()).await.unwrap();
+    until_forgotten(&trio, number).await;
+    trio.nodes[0].client.remove_node(&up.to_string()).await.unwrap();
+    let leaving = trio.nodes.remove(1);
+    leaving.server.removal().await.unwrap();
+    until_forgotten(&trio, up).await;
+    leaving.server.shutdown().await.unwrap();
+    let last = trio.nodes[0].server.node_number().to_string();
+    assert_eq!(code(trio.nodes[0].client.remove_node(&last).await.unwrap_err()), "last_node");
+    let spec = json!({"key": "alone", "schedule": {"delay": "1h"}, "job_type": "bellwether.noop"});
+    trio.nodes[0].client.create_job(spec_of(spec)).await.unwrap();
+    trio.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r116_a_node_without_a_majority_says_that_it_is_not_ready() {
+    let mut trio = Trio::start().await;
+    assert!(trio.nodes[0].client.health().await.unwrap().ready);
+    let first = trio.take_down(2).await;
+    let _second = trio.take_down(1).await;
+    trio.until("it is not ready", async || {
+        let health = trio.nodes[0].client.health().await.unwrap();
+        !health.ready && health.detail.contains("have no leader")
+    })
+    .await;
+    trio.start_again(first).await;
+    trio.until("it is ready again", async || trio.nodes[0].client.health().await.unwrap().ready)
+        .await;
+    trio.stop().await;
+}
