@@ -20,9 +20,11 @@ mod printed;
 mod registry;
 mod service;
 mod session;
+mod surroundings;
 
 pub use introduction::{Capacity, check_worker_name};
 pub use polling::{Piece, Polling};
 pub use printed::PIECES_MAX;
-pub use registry::{LeaseSettings, NotLetIn, Remotes, Surroundings, WorkerState};
+pub use registry::{LeaseSettings, NotLetIn, Remotes, WorkerState};
 pub use service::service;
+pub use surroundings::Surroundings;

@@ -8,9 +8,7 @@ use bellwether_core::id::RunId;
 use bellwether_core::shard::StillHeld;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Assignment, Lane, Offer, Report, Reported};
-use bellwether_core::waist::Shard;
 use bellwether_protocol::v1 as wire;
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +17,7 @@ use super::known::{Held, Remote};
 use super::polling::Orders;
 use super::printed::{Admitted, Printed};
 use super::session::Session;
+use super::surroundings::Surroundings;
 use crate::clock;
 use crate::shard::ShardHandle;
 use crate::work::Dispatch;
@@ -76,21 +75,9 @@ pub struct Remotes {
     pub(super) store: String,
     /// Cancelled when the server stops.
     pub(super) stop: CancellationToken,
-    workers: Mutex<BTreeMap<String, Remote>>,
+    pub(super) workers: Mutex<BTreeMap<String, Remote>>,
     /// The other nodes, if there may be any.
-    surroundings: OnceLock<Arc<dyn Surroundings>>,
-}
-
-/// What is to be known of other nodes.
-pub trait Surroundings: Send + Sync + 'static {
-    /// Whether a worker is connected to another node.
-    fn is_elsewhere(&self, worker: &str) -> bool;
-
-    /// Whether the leaders of these shards know which workers are here.
-    fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool;
-
-    /// What is with a worker that this node knows nothing of; `None` if nobody can say.
-    fn held_by<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Option<Vec<StillHeld>>>;
+    pub(super) surroundings: OnceLock<Arc<dyn Surroundings>>,
 }
 
 /// The attempts of which reports say that they have ended.
@@ -116,33 +103,6 @@ impl Remotes {
         let remotes = Arc::new(remotes);
         tokio::spawn(remotes.clone().watch());
         remotes
-    }
-
-    /// Makes other nodes known.
-    pub fn set_surroundings(&self, surroundings: Arc<dyn Surroundings>) {
-        let _ = self.surroundings.set(surroundings);
-    }
-
-    /// Whether the leaders of what a worker holds know that it is here.
-    pub(super) fn is_in_touch(&self, worker: &str) -> bool {
-        let around = self.surroundings.get();
-        around.is_none_or(|around| around.is_in_touch(&self.shards_of(worker)))
-    }
-
-    /// Finds out what is with a worker that this node knows nothing of: it may come from another.
-    /// False if nobody can say.
-    pub(super) async fn look_up(&self, worker: &str) -> bool {
-        let Some(around) = self.surroundings.get() else { return true };
-        if self.workers.lock().contains_key(worker) {
-            return true;
-        }
-        match around.held_by(worker).await {
-            Some(held) => {
-                self.take_up_held(held);
-                true
-            }
-            None => false,
-        }
     }
 
     /// Takes up where the last leader of a shard left off: these runs are with workers, which get a
@@ -457,26 +417,6 @@ impl Remotes {
         let told = self.dispatch.stop(worker, run, token);
         self.note_stop(worker, run, token, |_| told);
         told || self.workers.lock().contains_key(worker)
-    }
-
-    /// What a worker that is connected here holds.
-    #[must_use]
-    pub fn held_by(&self, worker: &str) -> Vec<(RunId, u64)> {
-        let workers = self.workers.lock();
-        let held = workers.get(worker).into_iter().flat_map(|remote| &remote.held);
-        held.map(|(run, held)| (*run, held.token)).collect()
-    }
-
-    /// Whether a worker is connected here.
-    #[must_use]
-    pub fn has_seat(&self, worker: &str) -> bool {
-        self.workers.lock().get(worker).is_some_and(|remote| remote.open.is_some())
-    }
-
-    /// The shards of whose runs a worker holds some.
-    #[must_use]
-    pub fn shards_of(&self, worker: &str) -> BTreeSet<Shard> {
-        self.held_by(worker).into_iter().map(|(run, _)| run.job.shard()).collect()
     }
 
     /// Notes an order to stop that has come to a session, which has yet to tell the worker, or to

@@ -1,0 +1,72 @@
+//! Workers of this node as other nodes see them, and those of other nodes as this one does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bellwether_core::id::RunId;
+use bellwether_core::shard::StillHeld;
+use bellwether_core::waist::Shard;
+use futures::future::BoxFuture;
+
+use super::Remotes;
+
+/// What is to be known of other nodes.
+pub trait Surroundings: Send + Sync + 'static {
+    /// Whether a worker is connected to another node.
+    fn is_elsewhere(&self, worker: &str) -> bool;
+
+    /// Whether the leaders of these shards know which workers are here.
+    fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool;
+
+    /// What is with a worker that this node knows nothing of; `None` if nobody can say.
+    fn held_by<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Option<Vec<StillHeld>>>;
+}
+
+impl Remotes {
+    /// Makes other nodes known.
+    pub fn set_surroundings(&self, surroundings: Arc<dyn Surroundings>) {
+        let _ = self.surroundings.set(surroundings);
+    }
+
+    /// Whether the leaders of what a worker holds know that it is here.
+    pub(super) fn is_in_touch(&self, worker: &str) -> bool {
+        let around = self.surroundings.get();
+        around.is_none_or(|around| around.is_in_touch(&self.shards_of(worker)))
+    }
+
+    /// Finds out what is with a worker that this node knows nothing of: it may come from another.
+    /// False if nobody can say.
+    pub(super) async fn look_up(&self, worker: &str) -> bool {
+        let Some(around) = self.surroundings.get() else { return true };
+        if self.workers.lock().contains_key(worker) {
+            return true;
+        }
+        match around.held_by(worker).await {
+            Some(held) => {
+                self.take_up_held(held);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What a worker that is connected here holds.
+    #[must_use]
+    pub fn held_by(&self, worker: &str) -> Vec<(RunId, u64)> {
+        let workers = self.workers.lock();
+        let held = workers.get(worker).into_iter().flat_map(|remote| &remote.held);
+        held.map(|(run, held)| (*run, held.token)).collect()
+    }
+
+    /// Whether a worker is connected here.
+    #[must_use]
+    pub fn has_seat(&self, worker: &str) -> bool {
+        self.workers.lock().get(worker).is_some_and(|remote| remote.open.is_some())
+    }
+
+    /// The shards of whose runs a worker holds some.
+    #[must_use]
+    pub fn shards_of(&self, worker: &str) -> BTreeSet<Shard> {
+        self.held_by(worker).into_iter().map(|(run, _)| run.job.shard()).collect()
+    }
+}
