@@ -41,7 +41,7 @@ fn crates_depend_only_on_what_they_may() {
         ("agent", &["protocol", "trust"]),
         ("worker", &["protocol", "agent", "trust"]),
         ("api", &["core"]),
-        ("server", &["core", "store", "backup", "worker", "api", "protocol"]),
+        ("server", &["core", "store", "raft", "backup", "trust", "worker", "api", "protocol"]),
         ("client", &["api", "core", "trust"]),
         ("cli", &["core", "store", "backup", "api", "server", "client", "agent", "worker"]),
     ]);
