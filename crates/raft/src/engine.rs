@@ -19,8 +19,10 @@ use bellwether_protocol::peer::v1::peers_server::PeersServer;
 use bellwether_store::{Applied, DiskEngine, Done, Engine, EngineStats, OpenError};
 use openraft::{Config, SnapshotPolicy};
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
 use crate::codec::{encode_acquire, encode_batch};
+use crate::compaction::keep_small;
 use crate::log::{Directory, Log, LogOptions};
 use crate::machine::Machine;
 use crate::member::{Asker, Group, Member, Members};
@@ -50,7 +52,9 @@ pub struct RaftEngine {
     pub(crate) identity: Identity,
     config: Arc<Config>,
     tables: Arc<DiskEngine>,
-    log: Log,
+    log: Arc<Log>,
+    /// Told when the log need not be kept small any more.
+    stop_compaction: Arc<Notify>,
     receiving: Receiving,
     network: Network,
     pub(crate) members: Arc<Members>,
@@ -92,8 +96,9 @@ pub fn config() -> Config {
         election_timeout_max: 6 * HEARTBEAT_MS,
         enable_pre_vote: Some(true),
         enable_leader_restore: Some(false),
-        snapshot_policy: SnapshotPolicy::LogsSinceLast(20_000),
-        max_in_snapshot_log_to_keep: 5_000,
+        // Done by size, see `compaction`.
+        snapshot_policy: SnapshotPolicy::Never,
+        max_in_snapshot_log_to_keep: u64::MAX,
         ..Config::default()
     }
 }
@@ -106,7 +111,7 @@ impl RaftEngine {
     /// When something cannot be opened.
     pub async fn open(options: RaftOptions) -> Result<RaftEngine, RaftOpenError> {
         let tables = options.tables;
-        let log = Log::open(Directory::open(&options.log_dir)?, options.log.clone())?;
+        let log = Arc::new(Log::open(Directory::open(&options.log_dir)?, options.log.clone())?);
         let receiving = Receiving::open(options.log_dir.join("copies"))?;
         let engine = RaftEngine {
             config: Arc::new(config().validate().map_err(group_error)?),
@@ -114,6 +119,7 @@ impl RaftEngine {
             identity: options.identity,
             tables,
             log,
+            stop_compaction: Arc::default(),
             receiving,
             members: Arc::default(),
             closed: AtomicBool::new(false),
@@ -126,6 +132,8 @@ impl RaftEngine {
         for started in futures::future::join_all(starting).await {
             started?;
         }
+        let (log, members) = (engine.log.clone(), engine.members.clone());
+        tokio::spawn(keep_small(log, members, engine.stop_compaction.clone()));
         Ok(engine)
     }
 
@@ -233,6 +241,7 @@ impl Engine for RaftEngine {
 
     fn close(&self) -> Result<(), StoreError> {
         self.closed.store(true, Ordering::Release);
+        self.stop_compaction.notify_one();
         let (sender, stopped) = crossbeam_channel::unbounded();
         for member in self.members.take() {
             let sender = sender.clone();

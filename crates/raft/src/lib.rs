@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+mod compaction;
 pub mod engine;
 pub mod log;
 pub mod machine;

@@ -46,6 +46,13 @@ struct Slot {
     bytes: usize,
 }
 
+impl Slot {
+    /// Bytes on disk.
+    fn size(&self) -> u64 {
+        self.place.map_or(self.bytes as u64, |place| u64::from(place.length))
+    }
+}
+
 /// The log of one group.
 #[derive(Debug, Default)]
 pub(super) struct Group {
@@ -134,6 +141,33 @@ impl Group {
             self.first = upto.index + 1;
         }
         self.state.purged = Some(upto);
+    }
+
+    /// Bytes of all entries on disk.
+    pub fn size(&self) -> u64 {
+        self.slots.iter().map(Slot::size).sum()
+    }
+
+    /// The last entry that can go if so many bytes of those after it are to stay.
+    pub fn all_but(&self, keep: u64) -> Option<u64> {
+        let mut kept = 0;
+        for (at, slot) in self.slots.iter().enumerate().rev() {
+            if kept >= keep {
+                return Some(self.first + at as u64);
+            }
+            kept += slot.size();
+        }
+        None
+    }
+
+    /// The segment of the oldest entry that has been written.
+    pub fn oldest_segment(&self) -> Option<u64> {
+        self.slots.front()?.place.map(|place| place.segment)
+    }
+
+    /// The segment of the newest entry that has been written.
+    pub fn newest_segment(&self) -> Option<u64> {
+        self.slots.iter().rev().find_map(|slot| slot.place).map(|place| place.segment)
     }
 
     /// Drops the oldest entries from memory that have been written, until what is left is small

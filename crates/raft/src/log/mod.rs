@@ -103,6 +103,19 @@ impl Shared {
     }
 }
 
+/// How much there is of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// The group.
+    pub group: u16,
+    /// Bytes of its entries.
+    pub bytes: u64,
+    /// The last entry that can go if something is to be kept for replicas that are behind.
+    pub all_but: Option<u64>,
+    /// How many segments its oldest entry lies behind the newest of all groups: it keeps them all.
+    pub segments: u64,
+}
+
 /// The log of a node.
 pub struct Log {
     shared: Arc<Shared>,
@@ -171,6 +184,20 @@ impl Log {
     #[must_use]
     pub fn groups(&self) -> Vec<u16> {
         self.shared.groups.lock().keys().copied().collect()
+    }
+
+    /// How much there is of each group, and how old it is.
+    #[must_use]
+    pub fn loads(&self, keep: u64) -> Vec<Load> {
+        let groups = self.shared.groups.lock();
+        let newest = groups.values().filter_map(Group::newest_segment).max().unwrap_or(0);
+        let load = |(number, group): (&u16, &Group)| Load {
+            group: *number,
+            bytes: group.size(),
+            all_but: group.all_but(keep),
+            segments: group.oldest_segment().map_or(0, |oldest| newest.saturating_sub(oldest)),
+        };
+        groups.iter().map(load).collect()
     }
 
     /// The log of one group.
