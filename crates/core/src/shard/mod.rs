@@ -11,7 +11,7 @@
 //! decided is let out before it is committed, and if the commit fails, all of this is void.
 //!
 //! Not here: taking over. That is [`crate::turn::load`] after a term has been acquired, then
-//! [`recover`] chunk by chunk, each committed, and then [`Leading::new`].
+//! [`recover()`] chunk by chunk, each committed, and then [`Leading::new`].
 
 mod claim;
 mod recover;
