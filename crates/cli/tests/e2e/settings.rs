@@ -48,7 +48,17 @@ fn flags_win_over_environment_over_file_over_defaults() {
 #[test]
 fn every_setting_can_come_from_the_environment() {
     let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("secret"), "known to all nodes\n").unwrap();
     let env = [
+        ("BELLWETHER_PEER_LISTEN", "127.0.0.1:2"),
+        ("BELLWETHER_PEER_ADVERTISE", "h:2"),
+        ("BELLWETHER_JOIN", "a:2356,b:2356"),
+        ("BELLWETHER_NODE_NAME", "n"),
+        ("BELLWETHER_ZONE", "z"),
+        ("BELLWETHER_PEER_CA", "ca"),
+        ("BELLWETHER_PEER_CERT", "c"),
+        ("BELLWETHER_PEER_KEY", "k"),
+        ("BELLWETHER_CLUSTER_SECRET_FILE", "secret"),
         ("BELLWETHER_LISTEN", "127.0.0.1:1"),
         ("BELLWETHER_DATA_DIR", "d"),
         ("BELLWETHER_SHARDS", "3"),
