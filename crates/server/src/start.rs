@@ -122,7 +122,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
             notices: notices.clone(),
         }),
         gone: gone(&cluster, worker.as_ref()),
-        held: taken_over(cluster.clone(), remotes.clone(), later.clone()),
+        held: taken_over(Arc::downgrade(&cluster), remotes.clone(), later.clone()),
         failed: failed_sender,
         stop: stop_acting.clone(),
     };
@@ -151,7 +151,8 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         next_shard: AtomicUsize::new(rand::random_range(0..64)),
     });
     let _ = later.set(Arc::downgrade(&node));
-    node.remotes.set_surroundings(cluster.clone());
+    let around: Weak<Cluster> = Arc::downgrade(&cluster);
+    node.remotes.set_surroundings(around);
     cluster.set_hands(Hands {
         dispatch: dispatch.clone(),
         remotes: node.remotes.clone(),
@@ -172,20 +173,20 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         address,
         admin_token: None,
     };
-    tokio::spawn(cluster.clone().keep_attending(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_attending(stop_acting.clone()));
     server.until_led().await?;
     if let Some(worker) = &worker {
         worker.start();
     }
-    tokio::spawn(cluster.clone().introduce(stop_acting.clone()));
-    tokio::spawn(cluster.clone().keep_managing(stop_acting.clone()));
-    tokio::spawn(cluster.clone().keep_hinting(stop_acting.clone()));
-    tokio::spawn(cluster.clone().keep_stopping(stop_acting.clone()));
-    tokio::spawn(cluster.clone().keep_watching(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().introduce(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_managing(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_hinting(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_stopping(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_watching(stop_acting.clone()));
     for shard in node.shard_numbers() {
-        tokio::spawn(cluster.clone().keep_claiming(shard, stop_acting.clone()));
+        cluster.acting.spawn(cluster.clone().keep_claiming(shard, stop_acting.clone()));
     }
-    tokio::spawn(keep_in_step(node.clone(), stop_acting.clone()));
+    cluster.acting.spawn(keep_in_step(node.clone(), stop_acting.clone()));
     tokio::spawn(async move { dispatch.keep_rates().await });
     server.admin_token = first_admin_token(&node).await?;
     let router = http::router(node.clone());
@@ -198,11 +199,12 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
 /// What is done when a shard has been taken over: workers that hold runs of it get a fresh lease,
 /// and its batches are seen to.
 fn taken_over(
-    cluster: Arc<Cluster>,
+    cluster: Weak<Cluster>,
     remotes: Arc<Remotes>,
     node: Arc<OnceLock<Weak<Node>>>,
 ) -> Arc<shard::Held> {
     Arc::new(move |shard, held| {
+        let Some(cluster) = cluster.upgrade() else { return };
         if cluster.book.is_empty() {
             remotes.take_up_held(held);
         } else {
@@ -276,11 +278,11 @@ fn check_leases(config: &Config) -> anyhow::Result<()> {
 /// it does not have. They were with it before this process was started, and have been ended.
 /// With other nodes there, the two sides agree on that when the shard has been taken over.
 fn gone(cluster: &Arc<Cluster>, worker: Option<&Arc<LocalWorker>>) -> Arc<shard::Gone> {
-    let cluster = cluster.clone();
+    let cluster = Arc::downgrade(cluster);
     let running = worker.map(|worker| worker.running());
     let own: Option<String> = worker.map(|worker| worker.name().to_owned());
     Arc::new(move |id, run| {
-        if !cluster.book.is_empty() {
+        if cluster.upgrade().is_none_or(|cluster| !cluster.book.is_empty()) {
             return None;
         }
         let mine = own.as_ref().is_none_or(|own| *own == run.worker);

@@ -29,7 +29,7 @@ async fn r25_r26_history_has_an_entry_per_attempt_with_all_fields() {
 #[tokio::test]
 async fn what_a_command_of_the_built_in_worker_uses_is_in_its_history() {
     let world = World::new().await;
-    let job = world.add(now("dd if=/dev/zero of=/dev/null bs=300M count=1")).await;
+    let job = world.add(now("dd if=/dev/zero of=/dev/null bs=300M count=5")).await;
     let attempt = world.first_run(&job).await.attempts.remove(0);
     assert!(attempt.memory_max_bytes.unwrap() > 300_000_000, "{attempt:?}");
     assert!(attempt.cpu_ms.unwrap() > 0, "{attempt:?}");

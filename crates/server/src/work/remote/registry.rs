@@ -1,7 +1,7 @@
 //! Who has dialled in, what each holds, and when it was heard last.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
@@ -77,7 +77,7 @@ pub struct Remotes {
     pub(super) stop: CancellationToken,
     pub(super) workers: Mutex<BTreeMap<String, Remote>>,
     /// The other nodes, if there may be any.
-    pub(super) surroundings: OnceLock<Arc<dyn Surroundings>>,
+    pub(super) surroundings: OnceLock<Weak<dyn Surroundings>>,
 }
 
 /// The attempts of which reports say that they have ended.
@@ -539,7 +539,7 @@ impl Remotes {
                 });
                 let held = held.collect();
                 // If it has gone to another node, that one looks after it.
-                let around = self.surroundings.get();
+                let around = self.around();
                 if !around.is_some_and(|around| around.is_elsewhere(&name)) {
                     expired.push((name, held));
                 }

@@ -1,7 +1,7 @@
 //! Workers of this node as other nodes see them, and those of other nodes as this one does.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bellwether_core::id::RunId;
 use bellwether_core::shard::StillHeld;
@@ -24,20 +24,25 @@ pub trait Surroundings: Send + Sync + 'static {
 
 impl Remotes {
     /// Makes other nodes known.
-    pub fn set_surroundings(&self, surroundings: Arc<dyn Surroundings>) {
+    pub fn set_surroundings(&self, surroundings: Weak<dyn Surroundings>) {
         let _ = self.surroundings.set(surroundings);
+    }
+
+    /// The other nodes, while this one has to do with them.
+    pub(super) fn around(&self) -> Option<Arc<dyn Surroundings>> {
+        self.surroundings.get().and_then(Weak::upgrade)
     }
 
     /// Whether the leaders of what a worker holds know that it is here.
     pub(super) fn is_in_touch(&self, worker: &str) -> bool {
-        let around = self.surroundings.get();
+        let around = self.around();
         around.is_none_or(|around| around.is_in_touch(&self.shards_of(worker)))
     }
 
     /// Finds out what is with a worker that this node knows nothing of: it may come from another.
     /// False if nobody can say.
     pub(super) async fn look_up(&self, worker: &str) -> bool {
-        let Some(around) = self.surroundings.get() else { return true };
+        let Some(around) = self.around() else { return true };
         if self.workers.lock().contains_key(worker) {
             return true;
         }
