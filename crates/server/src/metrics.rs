@@ -56,7 +56,7 @@ impl Metrics {
     }
 
     /// Attempts have been handed over.
-    pub fn launched(&self, assignments: &[Assignment], now: Time) {
+    pub fn launched<'a>(&self, assignments: impl Iterator<Item = &'a Assignment>, now: Time) {
         for assignment in assignments {
             let lag_ms = now.since_ms(assignment.due);
             self.lag.observe(lag_ms as f64 / 1_000.0);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bellwether_core::turn::{Input, NodeChange, Reply};
 use bellwether_store::Engine;
@@ -16,6 +16,8 @@ use crate::work::RosterEntry;
 
 /// How often a node is heard.
 const EVERY: Duration = Duration::from_millis(500);
+/// How often files are looked at for how much they use.
+const DISK_EVERY: Duration = Duration::from_secs(10);
 /// How long the other may take to answer.
 const WITHIN: Duration = Duration::from_secs(1);
 /// How long to wait before a node introduces itself again.
@@ -53,11 +55,24 @@ impl Cluster {
             row: self.row(),
             started: self.started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            disk_bytes: self.engine.stats().disk_bytes,
+            disk_bytes: self.disk_bytes(),
             replicas: replicas.collect(),
             stopping: self.stopping.load(Ordering::Relaxed),
             workers: self.hands.get().map(|hands| hands.dispatch.seated()).unwrap_or_default(),
             removed: false,
+        }
+    }
+
+    /// Bytes on disk, as of a few seconds ago.
+    fn disk_bytes(&self) -> u64 {
+        let mut disk = self.disk.lock();
+        match *disk {
+            Some((at, bytes)) if at.elapsed() < DISK_EVERY => bytes,
+            _ => {
+                let bytes = self.engine.stats().disk_bytes;
+                *disk = Some((Instant::now(), bytes));
+                bytes
+            }
         }
     }
 
@@ -87,7 +102,7 @@ impl Cluster {
             if !company {
                 continue;
             }
-            self.company.lock().get_or_insert_with(std::time::Instant::now);
+            self.company.lock().get_or_insert_with(Instant::now);
             self.tell_all().await;
             self.note_touch();
             if let Some(hands) = self.hands.get() {

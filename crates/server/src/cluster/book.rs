@@ -109,6 +109,16 @@ impl Book {
         self.nodes.lock().get(&node).map(|known| known.row.peer_address.clone())
     }
 
+    /// Whether a worker is connected to a node that is up.
+    #[must_use]
+    pub fn has_worker(&self, worker: &str) -> bool {
+        let nodes = self.nodes.lock();
+        nodes.values().filter(|known| known.is_up()).any(|known| {
+            let said = known.heard.as_ref().map(|(_, said)| said);
+            said.is_some_and(|said| said.workers.iter().any(|(name, _, _)| &**name == worker))
+        })
+    }
+
     /// What the nodes that are up say of their replicas of a shard.
     #[must_use]
     pub fn replicas(&self, shard: Shard) -> Vec<(u64, SaidOfReplica)> {

@@ -394,21 +394,6 @@ impl Cluster {
         }
     }
 
-    /// Whether a worker is connected to another node that is up.
-    #[must_use]
-    pub fn is_elsewhere(&self, worker: &str) -> bool {
-        self.book.all().iter().filter(|known| known.is_up()).any(|known| {
-            let said = known.heard.as_ref().map(|(_, said)| said);
-            said.is_some_and(|said| said.workers.iter().any(|(name, _, _)| &**name == worker))
-        })
-    }
-
-    /// Whether the leaders of these shards know which workers are here.
-    #[must_use]
-    pub fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool {
-        self.book.is_empty() || shards.iter().all(|shard| self.untouched(*shard) < IN_TOUCH)
-    }
-
     /// How long it is since this node was in touch with the leader of a shard.
     fn untouched(&self, shard: Shard) -> Duration {
         self.touched.lock().get(&shard).map_or(Duration::MAX, Instant::elapsed)
@@ -456,7 +441,7 @@ impl Cluster {
             let own = hands.worker.as_ref().map_or("", |worker| worker.name());
             let unseen = self.holders.unseen(hands.lease + GRACE, |worker| {
                 let here = worker == own || hands.remotes.has_seat(worker);
-                (!here).then(|| self.is_elsewhere(worker))
+                (!here).then(|| self.book.has_worker(worker))
             });
             if !unseen.is_empty() {
                 self.give_up(unseen).await;
@@ -491,11 +476,11 @@ impl Cluster {
 
 impl Surroundings for Cluster {
     fn is_elsewhere(&self, worker: &str) -> bool {
-        Cluster::is_elsewhere(self, worker)
+        self.book.has_worker(worker)
     }
 
     fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool {
-        Cluster::is_in_touch(self, shards)
+        self.book.is_empty() || shards.iter().all(|shard| self.untouched(*shard) < IN_TOUCH)
     }
 
     fn held_by<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Option<Vec<StillHeld>>> {

@@ -46,6 +46,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::shard::{Office, ShardHandle};
 
+use book::Book;
 pub use book::Known;
 pub use claims::Hands;
 pub use holders::Holders;
@@ -81,6 +82,8 @@ pub struct Cluster {
     settled: Mutex<BTreeMap<Shard, u64>>,
     /// When this node was last in touch with the leaders of shards.
     touched: Mutex<BTreeMap<Shard, Instant>>,
+    /// Bytes on disk, and when they were counted: that means looking at every file.
+    disk: Mutex<Option<(Instant, u64)>>,
     /// Since when there are other nodes.
     company: Mutex<Option<Instant>>,
     /// Set once shards can act here.
@@ -91,8 +94,6 @@ pub struct Cluster {
     /// Cancelled once this node has heard that it was removed from the cluster.
     pub removed: CancellationToken,
 }
-
-use book::Book;
 
 impl Cluster {
     /// A node that has yet to be heard.
@@ -119,6 +120,7 @@ impl Cluster {
             heads: Mutex::default(),
             settled: Mutex::default(),
             touched: Mutex::default(),
+            disk: Mutex::default(),
             company: Mutex::default(),
             office: OnceLock::new(),
             acting: TaskTracker::new(),

@@ -263,13 +263,10 @@ impl Looping {
                 Effect::Batch(id) => self.parts.batches.changed(id),
             }
         }
+        let launched = assignments.iter().chain(afar.iter().map(|(_, assignment)| assignment));
+        self.parts.metrics.launched(launched, clock::now().max(now));
         if !assignments.is_empty() {
-            self.parts.metrics.launched(&assignments, clock::now().max(now));
             self.parts.dispatch.hand_over(assignments);
-        }
-        if !afar.is_empty() {
-            let launched: Vec<Assignment> = afar.iter().map(|(_, a)| a.clone()).collect();
-            self.parts.metrics.launched(&launched, clock::now().max(now));
         }
         afar
     }

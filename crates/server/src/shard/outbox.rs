@@ -55,9 +55,9 @@ pub async fn deliver(
         let before = waiting.len();
         let since: Vec<Instant> = waiting.iter().map(|(since, _)| *since).collect();
         let left = bring(&handle, waiting.drain(..).map(|(_, item)| item).collect(), &*afar).await;
-        // What was not decided keeps its order, and the oldest have waited the longest.
-        let older = since.into_iter().take(left.len());
-        waiting = older.zip(left).collect();
+        // What was not decided is what came last: whoever leads decides in order.
+        let decided = before - left.len();
+        waiting = since.into_iter().skip(decided).zip(left).collect();
         if waiting.len() == before {
             tokio::select! {
                 () = stop.cancelled() => return,
