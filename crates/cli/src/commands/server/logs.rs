@@ -45,9 +45,13 @@ pub fn check(level: &str) -> Result<()> {
 /// If the level is none.
 pub fn start(level: &str, format: LogFormat) -> Result<()> {
     let mut level = level.to_owned();
-    if level.parse::<LevelFilter>().is_ok_and(|level| level == LevelFilter::INFO) {
-        // The libraries below tell at this level what concerns only those who look into them.
-        level.push_str(",fjall=warn,lsm_tree=warn,openraft=error");
+    // The libraries below tell also at the common levels what concerns only those who look into
+    // them; openraft warns of every vote that was overtaken and calls its own end an error. What
+    // of it an operator must know, the server says itself.
+    match level.parse::<LevelFilter>() {
+        Ok(LevelFilter::INFO) => level.push_str(",fjall=warn,lsm_tree=warn,openraft=off"),
+        Ok(LevelFilter::WARN | LevelFilter::ERROR) => level.push_str(",openraft=off"),
+        _ => {}
     }
     let filter = EnvFilter::try_new(&level).map_err(|error| usage(error.to_string()))?;
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
