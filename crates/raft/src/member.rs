@@ -7,7 +7,9 @@ use std::time::Duration;
 use bellwether_core::waist::{Shard, StoreError};
 use bellwether_store::Applied;
 use openraft::Raft;
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::ClientWriteError;
+use openraft::metrics::RaftServerMetrics;
 use openraft::raft::ClientWriteResult;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
@@ -63,6 +65,7 @@ impl Member {
     pub fn new(shard: Shard, raft: Group) -> Member {
         let (proposals, queue) = mpsc::unbounded_channel();
         let proposing = Mutex::new(Some(tokio::spawn(propose(shard, raft.clone(), queue))));
+        tokio::spawn(keep_time(raft.clone()));
         Member { raft, proposals: Mutex::new(Some(proposals)), proposing }
     }
 
@@ -103,6 +106,25 @@ async fn propose(shard: Shard, raft: Group, mut queue: mpsc::UnboundedReceiver<P
     if any && raft.is_leader() {
         // Once this has been applied, so has everything before it. Without a quorum it never is.
         let _ = tokio::time::timeout(CLOSE_WITHIN, raft.write_blank()).await;
+    }
+}
+
+/// Whether a node leads a group that nobody else has a part in.
+pub(crate) fn leads_alone(metrics: &RaftServerMetrics<Types>) -> bool {
+    let mut members = metrics.membership_config.membership().nodes();
+    metrics.current_leader == Some(metrics.id) && members.all(|(node, _)| *node == metrics.id)
+}
+
+/// Stops the clock of a group while there is nobody to be heard by or to listen to, until the group
+/// has stopped: a clock for each of many groups is most of what a node costs that does nothing.
+async fn keep_time(raft: Group) {
+    let mut metrics = raft.server_metrics();
+    loop {
+        let alone = leads_alone(&metrics.borrow_watched());
+        raft.runtime_config().tick(!alone);
+        if metrics.changed().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The runtime that groups run on: tokio's, of which a part can be paused, ended and given its
 //! chance by a seed.
 //!
-//! In production nothing that matters is different from tokio: a task that was not spawned by a [`Scope`] runs as
-//! it always did, and its chance is the system's. A simulation puts all that belongs to one
+//! In production a task runs as it does in tokio, and its chance is the system's. Only timers are
+//! different, for the sake of nodes with many groups that have nothing to do: long waits end on a
+//! common beat, so that groups wake up together and not one after the other, and waits that are
+//! shorter than a timer can measure are none. A simulation puts all that belongs to one
 //! simulated node into a scope. What those tasks spawn is in the scope as well. So a node can be
 //! stopped in the midst of whatever it does, as a signal stops a process, and ended as a lost
 //! power supply does; and with one thread and paused time, one seed decides about everything.
@@ -11,16 +13,18 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use openraft::{AsyncRuntime, OptionalSend};
+use openraft::{AsyncRuntime, Instant as _, OptionalSend};
 use openraft_rt_tokio::TokioRuntime;
 use parking_lot::Mutex;
 use rand_of_openraft::SeedableRng;
 use rand_of_openraft::rngs::SmallRng;
 use tokio::task::{AbortHandle, JoinHandle};
+
+type Instant = <TokioRuntime as AsyncRuntime>::Instant;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
@@ -30,8 +34,45 @@ fn current() -> Option<Arc<Scope>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
+/// Waits of this length and longer end on a beat.
+const LONG: Duration = Duration::from_millis(50);
+/// The time between two beats.
+const BEAT: Duration = Duration::from_millis(100);
+/// A timer takes a millisecond, however short the wait.
+const SHORT: Duration = Duration::from_micros(500);
+/// So long ago that no timer has to be set.
+const OVER: Duration = Duration::from_millis(2);
+
+/// When the beat began: in each process at another time, so that nodes do not keep in step.
+fn beat_began() -> Instant {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    match current() {
+        Some(scope) => scope.began,
+        None => *BEGAN.get_or_init(Instant::now),
+    }
+}
+
+/// When to end a wait that is to end at some time.
+fn end_of_wait(deadline: Instant, now: Instant, began: Instant) -> Instant {
+    let wait = if deadline > now { deadline - now } else { Duration::ZERO };
+    if wait < SHORT {
+        return now - OVER;
+    }
+    if wait < LONG || deadline < began {
+        return deadline;
+    }
+    let since = (deadline - began).as_nanos();
+    let over = since % BEAT.as_nanos();
+    if over == 0 {
+        return deadline;
+    }
+    // Less than a beat, which has few nanoseconds.
+    deadline + Duration::from_nanos((BEAT.as_nanos() - over) as u64)
+}
+
 /// Tasks that are paused and ended together, and share their chance.
 pub struct Scope {
+    began: Instant,
     state: Mutex<State>,
 }
 
@@ -56,6 +97,7 @@ impl Scope {
         let (waiting, tasks) = (Vec::new(), Vec::new());
         let (paused, ended, tasks_max) = (false, false, TASKS_MIN);
         Arc::new(Scope {
+            began: Instant::now(),
             state: Mutex::new(State { seed, paused, ended, waiting, tasks, tasks_max }),
         })
     }
@@ -204,7 +246,7 @@ impl AsyncRuntime for Runtime {
     }
 
     fn sleep_until(deadline: Self::Instant) -> Self::Sleep {
-        TokioRuntime::sleep_until(deadline)
+        TokioRuntime::sleep_until(end_of_wait(deadline, Instant::now(), beat_began()))
     }
 
     fn timeout<R, F: Future<Output = R> + OptionalSend>(
@@ -301,6 +343,20 @@ mod tests {
             assert_eq!(after(5_000).await, 4);
             assert_eq!(Arc::strong_count(&counted), 1, "what it had is gone");
         });
+    }
+
+    #[test]
+    fn long_waits_end_together_and_the_shortest_are_none() {
+        let began = Instant::now();
+        let at = |ms: u64| began + Duration::from_millis(ms);
+        let end = |from, to| end_of_wait(at(to), at(from), began);
+        assert_eq!(end(10, 70), at(100));
+        assert_eq!(end(30, 100), at(100));
+        assert_eq!(end(101, 161), at(200));
+        assert_eq!(end(101, 141), at(141), "a short wait is as long as it is");
+        let now = at(1_000);
+        assert!(end_of_wait(now + Duration::from_micros(1), now, began) < now);
+        assert!(end_of_wait(at(1), now, began) < now, "what is over is over");
     }
 
     #[test]

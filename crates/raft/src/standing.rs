@@ -12,7 +12,7 @@ use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{ChangeMembers, metrics::RaftServerMetrics};
 
 use crate::engine::{RaftEngine, RaftOpenError, group_error};
-use crate::member::Group;
+use crate::member::{Group, leads_alone};
 use crate::types::{Peer, Types};
 
 /// How long a node that is alone may take to lead a group.
@@ -125,7 +125,11 @@ impl RaftEngine {
             changing: metrics.membership_config != metrics.committed_membership_config,
             last: metrics.last_log_index.unwrap_or(0),
             applied: metrics.last_applied.map_or(0, |at| at.index),
-            confirmed: metrics.last_quorum_acked.map(|at| at.elapsed()),
+            confirmed: if leads_alone(&raft.server_metrics().borrow_watched()) {
+                Some(Duration::ZERO)
+            } else {
+                metrics.last_quorum_acked.map(|at| at.elapsed())
+            },
             replicas: replicas.collect(),
         })
     }
