@@ -18,24 +18,34 @@ pub struct Server {
     http: reqwest::Client,
 }
 
+/// An address at which nobody listens.
+pub fn free_address() -> anyhow::Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
 /// How long a server may take to be ready.
 const READY_MAX: Duration = Duration::from_secs(300);
 
 impl Server {
     /// Starts a server on a data directory and waits until it is ready.
     pub async fn start(data: &Path) -> anyhow::Result<Server> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        Server::start_at(data, &free_address()?, &[]).await
+    }
+
+    /// The same at an address and with more flags.
+    pub async fn start_at(data: &Path, listen: &str, flags: &[&str]) -> anyhow::Result<Server> {
         let log = std::fs::File::create(data.with_extension("log"))?;
         let begun = Instant::now();
         let process = Command::new(std::env::current_exe()?)
-            .args(["server", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"])
+            .args(["server", "--listen", listen, "--data-dir"])
             .arg(data)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .context("cannot start the server")?;
-        let url = format!("http://127.0.0.1:{port}");
+        let url = format!("http://{listen}");
         let http = super::load::client()?;
         let mut server = Server { process, url, ready: Duration::ZERO, http };
         loop {
@@ -63,6 +73,16 @@ impl Server {
     pub fn kill(mut self) -> anyhow::Result<()> {
         self.process.kill()?;
         self.process.wait()?;
+        Ok(())
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        let pid = i32::try_from(self.process.id())?;
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM)?;
+        while self.process.try_wait()?.is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         Ok(())
     }
 

@@ -62,11 +62,22 @@ pub async fn create_of(
     clients: u64,
     due: Due,
 ) -> anyhow::Result<Duration> {
+    create_at(&[url.to_owned()], job_type, count, clients, due).await
+}
+
+/// The same at several servers, each connection at one of them.
+pub async fn create_at(
+    urls: &[String],
+    job_type: &'static str,
+    count: u64,
+    clients: u64,
+    due: Due,
+) -> anyhow::Result<Duration> {
     let http = client()?;
     let next = Arc::new(AtomicU64::new(0));
     let begun = Instant::now();
     let mut tasks = Vec::new();
-    for _ in 0..clients {
+    for url in urls.iter().cycle().take(usize::try_from(clients)?) {
         let (http, next, url) = (http.clone(), next.clone(), format!("{url}/v1/jobs:batch"));
         tasks.push(tokio::spawn(async move {
             loop {

@@ -10,6 +10,7 @@
 
 mod batch;
 mod child;
+mod cluster;
 mod figures;
 mod load;
 mod phases;
@@ -49,8 +50,20 @@ pub struct BenchArgs {
     /// Where the server's data goes; a directory under the system's temporary one if absent
     #[arg(long)]
     pub dir: Option<PathBuf>,
+    /// Jobs that three nodes are to launch as fast as they can
+    #[arg(long, default_value_t = 600_000)]
+    pub backlog: u64,
+    /// How often a node of three is killed
+    #[arg(long, default_value_t = 12)]
+    pub kills: u64,
+    /// Jobs of a cluster that others join
+    #[arg(long, default_value_t = 2_000_000)]
+    pub join_jobs: u64,
+    /// How long the log of a cluster is watched, in seconds
+    #[arg(long, default_value_t = 300)]
+    pub log_seconds: u64,
     /// Only these phases: idle, create, single, cost, restart, sustain, lag, burst,
-    /// remote, batch
+    /// remote, batch, cluster, failover, join, log
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
     /// Print figures as JSON

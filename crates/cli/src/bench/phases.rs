@@ -37,6 +37,7 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
     if wants("batch") {
         super::batch::measure(&mut figures, args, &dir.join("batch")).await?;
     }
+    super::cluster::measure(&mut figures, args, dir, wants).await?;
     let stored = ["single", "create", "cost", "restart", "sustain", "lag", "burst"];
     if !stored.iter().any(|name| wants(name)) {
         return Ok(figures);

@@ -1,8 +1,12 @@
 //! A worker process that does nothing, for measuring: `bellwether bench-worker`, hidden.
 //!
 //! It speaks the protocol of all workers. Every attempt is finished at once; how late each was
-//! started is written to standard output when the process is told to end.
+//! started is written to standard output when the process is told to end, and each of them to a
+//! file while it works, if one is named.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -33,18 +37,26 @@ pub struct PuppetArgs {
     /// Workers in this process, each with a connection of its own
     #[arg(long, default_value_t = 1)]
     workers: u32,
+    /// Where every start is written to: when, when it was due, its run
+    #[arg(long)]
+    starts: Option<PathBuf>,
 }
 
 /// Finishes everything at once.
 struct Nothing {
     handle: OnceLock<Handle>,
     lateness: Arc<Mutex<Histogram<u64>>>,
+    starts: Option<Arc<File>>,
 }
 
 impl Runner for Nothing {
     fn start(&self, assignment: Assignment) {
-        let late = micros().saturating_sub(scheduled_micros(&assignment));
-        self.lateness.lock().saturating_record(late.max(1));
+        let (started, due) = (micros(), scheduled_micros(&assignment));
+        self.lateness.lock().saturating_record(started.saturating_sub(due).max(1));
+        if let Some(mut starts) = self.starts.as_deref() {
+            // A line that is missing is missed by whoever reads them.
+            let _ = starts.write_all(format!("{started} {due} {}\n", assignment.run).as_bytes());
+        }
         let now = now_ms();
         let finished = Finished {
             started_ms: Some(now),
@@ -81,6 +93,10 @@ fn scheduled_micros(assignment: &Assignment) -> u64 {
 pub async fn run(args: PuppetArgs) -> anyhow::Result<()> {
     let address: Address = args.server.parse().map_err(anyhow::Error::msg)?;
     let lateness = Arc::new(Mutex::new(Histogram::new(3)?));
+    let starts = match &args.starts {
+        Some(path) => Some(Arc::new(File::options().create(true).append(true).open(path)?)),
+        None => None,
+    };
     let mut sessions = Vec::new();
     for number in 0..args.workers {
         let identity = Identity {
@@ -94,7 +110,11 @@ pub async fn run(args: PuppetArgs) -> anyhow::Result<()> {
             job_types: vec![JOB_TYPE.to_owned()],
         };
         let (session, handle) = Session::new(Options::new(vec![address.clone()], identity))?;
-        let runner = Nothing { handle: OnceLock::from(handle), lateness: lateness.clone() };
+        let runner = Nothing {
+            handle: OnceLock::from(handle),
+            lateness: lateness.clone(),
+            starts: starts.clone(),
+        };
         sessions.push(tokio::spawn(session.run(Arc::new(runner))));
     }
     let mut end = signal(SignalKind::terminate()).context("cannot listen to signals")?;

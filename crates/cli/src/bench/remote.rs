@@ -1,6 +1,7 @@
 //! Workers in processes of their own: how much they get through, how soon they start, and what it
 //! costs to have many that do nothing.
 
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -32,10 +33,21 @@ impl Puppet {
         slots: u32,
         workers: u32,
     ) -> anyhow::Result<Puppet> {
+        let (slots, workers) = (slots.to_string(), workers.to_string());
+        let sizes = ["--slots", &slots, "--workers", &workers];
+        Puppet::start_with(&server.url, name, sizes.map(OsStr::new))
+    }
+
+    /// With more flags.
+    pub(super) fn start_with<'a>(
+        url: &str,
+        name: &str,
+        flags: impl IntoIterator<Item = &'a OsStr>,
+    ) -> anyhow::Result<Puppet> {
         let child = Command::new(std::env::current_exe()?)
-            .args(["bench-worker", "--server", server.url.trim_start_matches("http://")])
-            .args(["--name", name, "--slots", &slots.to_string()])
-            .args(["--workers", &workers.to_string()])
+            .args(["bench-worker", "--server", url.trim_start_matches("http://")])
+            .args(["--name", name])
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -1,0 +1,77 @@
+//! How long a new node takes to have everything, and what it means for launches when one catches up.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bellwether_core::time::DAY_MS;
+
+use super::nodes::Nodes;
+use super::starts::{Start, Watched, quantile};
+use crate::bench::BenchArgs;
+use crate::bench::child::disk_bytes;
+use crate::bench::figures::Figures;
+use crate::bench::load::{self, Due};
+use crate::bench::puppet::JOB_TYPE;
+
+const SUCCEEDED: &str = "bellwether_runs_succeeded_total";
+const NOOP: &str = "bellwether.noop";
+const CLIENTS: u64 = 4;
+/// Runs a second while lateness is measured, and for how long.
+const RATE: u64 = 1_000;
+const SPAN_MS: u64 = 15_000;
+/// Jobs that are created and run while a node is away.
+const MEANWHILE: u64 = 300_000;
+
+/// Measures a cluster that grows from one node to three, then loses one for a while.
+pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> anyhow::Result<()> {
+    let mut nodes = Nodes::start(&dir.join("nodes"), 1).await?;
+    let far = Due::Spread(load::now().plus_ms(2 * DAY_MS), 365 * DAY_MS);
+    load::create_at(&nodes.urls(), NOOP, args.join_jobs, CLIENTS, far).await?;
+    for which in ["second", "third"] {
+        let begun = Instant::now();
+        nodes.add().await?;
+        nodes.spread().await?;
+        let what = format!("a {which} node joins {} jobs and leads its part", args.join_jobs);
+        let took = begun.elapsed().as_secs_f64();
+        figures.add(format!("join_{which}"), what, took, "s", Some("< 120"));
+    }
+    let disk = disk_bytes(&nodes.data(2)) as f64 / 1e6;
+    figures.add("join_disk", "data of the third node", disk, "MB", None);
+    catch_up(figures, &mut nodes, dir).await
+}
+
+/// How late runs are with all nodes up, and while one catches up.
+async fn catch_up(figures: &mut Figures, nodes: &mut Nodes, dir: &Path) -> anyhow::Result<()> {
+    let watched = Watched::start(nodes, &dir.join("starts")).await?;
+    let before = lateness(nodes, &watched).await?;
+    figures.add("level_p99", "due to start, all nodes up, p99", before, "ms", None);
+    nodes.take(2)?.kill()?;
+    let done = nodes.total(SUCCEEDED).await?;
+    let at = Due::At(load::now().plus_ms(1_000));
+    load::create_at(&nodes.urls(), NOOP, MEANWHILE, CLIENTS, at).await?;
+    let most = Duration::from_secs(300);
+    nodes.wait_for(SUCCEEDED, done + MEANWHILE as f64, most).await?;
+    let begun = Instant::now();
+    nodes.start_again(2).await?;
+    let during = lateness(nodes, &watched).await?;
+    nodes.spread().await?;
+    let took = begun.elapsed().as_secs_f64();
+    let what = format!("a node that missed {MEANWHILE} runs is level and leads after");
+    figures.add("catch_up", what, took, "s", None);
+    figures.add("catch_up_p99", "due to start, one catching up, p99", during, "ms", None);
+    let ratio = during / before;
+    figures.add("catch_up_ratio", "the same, catching up against all up", ratio, "×", Some("≤ 2"));
+    Ok(())
+}
+
+async fn lateness(nodes: &Nodes, watched: &Watched) -> anyhow::Result<f64> {
+    watched.forget()?;
+    let count = RATE * SPAN_MS / 1_000;
+    let first = load::now().plus_ms(1_000);
+    load::create_at(&nodes.urls(), JOB_TYPE, count, CLIENTS, Due::Spread(first, SPAN_MS)).await?;
+    let from = u64::try_from(first.0)? * 1_000;
+    let most = Duration::from_secs(120);
+    let starts = watched.starts(from, from + SPAN_MS * 1_000, count, most).await?;
+    let mut late: Vec<f64> = starts.iter().map(Start::late).collect();
+    Ok(quantile(&mut late, 0.99))
+}
