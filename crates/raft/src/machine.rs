@@ -40,8 +40,8 @@ fn position(view: &dyn View, shard: Shard) -> io::Result<(Option<LogId>, StoredM
     }
 }
 
-/// An entry that is on its way to the tables.
-type OnTheWay = (oneshot::Receiver<Result<Applied, StoreError>>, Option<Responder>);
+/// What becomes of an entry that is on its way to the tables.
+type OnTheWay = oneshot::Receiver<Result<(), StoreError>>;
 type Responder = openraft::storage::ApplyResponder<Types>;
 
 impl<T: Tables> Machine<T> {
@@ -70,11 +70,9 @@ impl<T: Tables> Machine<T> {
         Ok(Machine { tables, shard, applied, membership })
     }
 
-    /// Hands an entry to the tables.
-    fn hand_over(
-        &mut self,
-        entry: Entry,
-    ) -> io::Result<oneshot::Receiver<Result<Applied, StoreError>>> {
+    /// Hands an entry to the tables. Whoever proposed it is told by the thread that applies it, at
+    /// once: whatever else has to wake up first would make them wait.
+    fn hand_over(&mut self, entry: Entry, responder: Option<Responder>) -> io::Result<OnTheWay> {
         self.applied = Some(entry.log_id);
         let what = match &entry.payload {
             EntryPayload::Blank => Replicated::Nothing,
@@ -86,7 +84,12 @@ impl<T: Tables> Machine<T> {
         };
         let (sender, done) = oneshot::channel();
         let position = encode_position(self.applied, &self.membership);
-        let done_with = Box::new(move |result| {
+        let done_with = Box::new(move |result: Result<Applied, StoreError>| {
+            let result = result.map(|applied| {
+                if let Some(responder) = responder {
+                    responder.send(applied);
+                }
+            });
             // Nobody waits any more if this fails.
             let _ = sender.send(result);
         });
@@ -95,13 +98,9 @@ impl<T: Tables> Machine<T> {
     }
 }
 
-/// Waits until an entry has been applied, and says so to whoever proposed it.
-async fn settle((done, responder): OnTheWay) -> io::Result<()> {
-    let applied = done.await.map_err(io::Error::other)?.map_err(failed)?;
-    if let Some(responder) = responder {
-        responder.send(applied);
-    }
-    Ok(())
+/// Waits until an entry has been applied.
+async fn settle(done: OnTheWay) -> io::Result<()> {
+    done.await.map_err(io::Error::other)?.map_err(failed)
 }
 
 impl<T: Tables> RaftStateMachine<Types> for Machine<T> {
@@ -119,7 +118,7 @@ impl<T: Tables> RaftStateMachine<Types> for Machine<T> {
         let mut on_the_way = std::collections::VecDeque::new();
         while let Some(next) = entries.next().await {
             let (entry, responder) = next?;
-            on_the_way.push_back((self.hand_over(entry)?, responder));
+            on_the_way.push_back(self.hand_over(entry, responder)?);
             if on_the_way.len() > ON_THE_WAY_MAX
                 && let Some(first) = on_the_way.pop_front()
             {
@@ -212,12 +211,12 @@ mod tests {
         let tables = Arc::new(MemoryTables::default());
         let mut machine = Machine::without_copies(tables.clone(), 3).unwrap();
         for index in 1..=5 {
-            machine.hand_over(entry(index)).unwrap().await.unwrap().unwrap();
+            machine.hand_over(entry(index), None).unwrap().await.unwrap().unwrap();
         }
         // Its process is killed: the tables still show all, but nobody has synced them.
         let mut machine = Machine::without_copies(tables.clone(), 3).unwrap();
         let snapshot = machine.get_current_snapshot().await.unwrap().unwrap();
-        machine.hand_over(entry(6)).unwrap().await.unwrap().unwrap();
+        machine.hand_over(entry(6), None).unwrap().await.unwrap().unwrap();
         tables.crash(0);
         let (applied, _) = position(&*tables.view(), 3).unwrap();
         assert_eq!(applied, snapshot.meta.last_log_id, "openraft may have purged up to here");

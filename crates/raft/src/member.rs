@@ -1,17 +1,21 @@
 //! The groups of a node, and the way of proposals into them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bellwether_core::waist::{Shard, StoreError};
 use bellwether_store::Applied;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::ClientWriteError;
 use openraft::metrics::RaftServerMetrics;
 use openraft::raft::ClientWriteResult;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, ReentrantMutex, RwLock};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -24,8 +28,8 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A group of Raft.
 pub type Group = Raft<Types, Machine>;
-/// Something to be proposed, and who wants to know what became of it.
-type Proposal = (Command, Asker);
+/// A proposal that the group has not taken yet, because it has too much to do.
+type Proposal = BoxFuture<'static, ()>;
 /// What is told of a proposal's end.
 type Told = Box<dyn FnOnce(Result<Applied, StoreError>) + Send>;
 
@@ -55,25 +59,62 @@ impl Drop for Asker {
 
 /// A group of this node.
 pub(crate) struct Member {
+    shard: Shard,
     pub raft: Group,
-    /// Gone once it is closed.
-    proposals: Mutex<Option<mpsc::UnboundedSender<Proposal>>>,
+    /// Gone once it is closed. Whoever hears of a proposal while it is made, because the group has
+    /// stopped, may propose again.
+    proposals: ReentrantMutex<RefCell<Option<Proposals>>>,
     proposing: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The way into a group.
+struct Proposals {
+    /// What has to wait does so here, in order.
+    queue: mpsc::UnboundedSender<Proposal>,
+    /// How many do.
+    waiting: Arc<AtomicUsize>,
+    /// Whether there were any.
+    any: Arc<AtomicBool>,
 }
 
 impl Member {
     pub fn new(shard: Shard, raft: Group) -> Member {
-        let (proposals, queue) = mpsc::unbounded_channel();
-        let proposing = Mutex::new(Some(tokio::spawn(propose(shard, raft.clone(), queue))));
+        let (queue, waiters) = mpsc::unbounded_channel();
+        let proposals = Proposals { queue, waiting: Arc::default(), any: Arc::default() };
+        let (waiting, any) = (proposals.waiting.clone(), proposals.any.clone());
+        let proposing = tokio::spawn(propose(raft.clone(), waiters, waiting, any));
         tokio::spawn(keep_time(raft.clone()));
-        Member { raft, proposals: Mutex::new(Some(proposals)), proposing }
+        let proposals = ReentrantMutex::new(RefCell::new(Some(proposals)));
+        Member { shard, raft, proposals, proposing: Mutex::new(Some(proposing)) }
     }
 
     /// Proposes something. What cannot be sent is dropped, and that is heard.
     pub fn ask(&self, command: Command, asker: Asker) {
-        if let Some(proposals) = &*self.proposals.lock() {
-            let _ = proposals.send((command, asker));
+        let proposals = self.proposals.lock();
+        let proposals = proposals.borrow();
+        let Some(proposals) = &*proposals else { return };
+        proposals.any.store(true, Ordering::Relaxed);
+        let (shard, raft) = (self.shard, self.raft.clone());
+        let answer = Callback(Box::new(move |result: ClientWriteResult<Types>| {
+            let result = result.map(|response| response.data);
+            asker.hears(result.map_err(|error| match error {
+                ClientWriteError::ForwardToLeader(_) => StoreError::NotLeader { shard },
+                other => StoreError::Failed(format!("the group did not commit it: {other}")),
+            }));
+        }));
+        let mut proposal = async move {
+            // If the group has stopped, the answer is dropped, and that is heard.
+            let _ = raft.client_write_ff(command, Some(answer)).await;
         }
+        .boxed();
+        // Usually the group takes it at once, and no task has to wake up for that.
+        if proposals.waiting.load(Ordering::Acquire) == 0
+            && tokio::task::unconstrained(&mut proposal).now_or_never().is_some()
+        {
+            return;
+        }
+        proposals.waiting.fetch_add(1, Ordering::Relaxed);
+        let _ = proposals.queue.send(proposal);
     }
 
     /// Finishes what was asked, as far as that can be done soon, and stops.
@@ -88,22 +129,19 @@ impl Member {
     }
 }
 
-/// Proposes what is asked for, in order.
-async fn propose(shard: Shard, raft: Group, mut queue: mpsc::UnboundedReceiver<Proposal>) {
-    let mut any = false;
-    while let Some((command, asker)) = queue.recv().await {
-        any = true;
-        let answer = Callback(Box::new(move |result: ClientWriteResult<Types>| {
-            let result = result.map(|response| response.data);
-            asker.hears(result.map_err(|error| match error {
-                ClientWriteError::ForwardToLeader(_) => StoreError::NotLeader { shard },
-                other => StoreError::Failed(format!("the group did not commit it: {other}")),
-            }));
-        }));
-        // If the group has stopped, the answer is dropped, and that is heard.
-        let _ = raft.client_write_ff(command, Some(answer)).await;
+/// Proposes what has to wait, in order, until the group is closed; then sees to it that all that was
+/// proposed has been applied.
+async fn propose(
+    raft: Group,
+    mut waiters: mpsc::UnboundedReceiver<Proposal>,
+    waiting: Arc<AtomicUsize>,
+    any: Arc<AtomicBool>,
+) {
+    while let Some(proposal) = waiters.recv().await {
+        proposal.await;
+        waiting.fetch_sub(1, Ordering::Release);
     }
-    if any && raft.is_leader() {
+    if any.load(Ordering::Relaxed) && raft.is_leader() {
         // Once this has been applied, so has everything before it. Without a quorum it never is.
         let _ = tokio::time::timeout(CLOSE_WITHIN, raft.write_blank()).await;
     }
