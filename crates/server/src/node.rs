@@ -12,6 +12,7 @@ use bellwether_raft::engine::RaftEngine;
 use bellwether_store::Engine;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::access::Tokens;
@@ -56,6 +57,8 @@ pub struct Node {
     pub hearing: Mutex<Weak<Hearing>>,
     /// The next shard for a job that may go to any.
     pub next_shard: AtomicUsize,
+    /// Cancelled when the server is about to stop.
+    pub stop: CancellationToken,
 }
 
 impl Node {

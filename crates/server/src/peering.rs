@@ -113,11 +113,7 @@ impl Peering {
     }
 
     /// Serves other nodes until told to stop.
-    pub fn serve(
-        self,
-        node: &Arc<Node>,
-        stop: &CancellationToken,
-    ) -> Option<JoinHandle<()>> {
+    pub fn serve(self, node: &Arc<Node>, stop: &CancellationToken) -> Option<JoinHandle<()>> {
         let listener = self.listener?;
         let routes = tonic::service::Routes::new(node.engine.service());
         let routes = routes.add_service(service(node.cluster.clone()));

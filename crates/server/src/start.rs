@@ -150,6 +150,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         listeners: parking_lot::Mutex::new(0),
         hearing: parking_lot::Mutex::default(),
         next_shard: AtomicUsize::new(rand::random_range(0..64)),
+        stop: stop.clone(),
     });
     let _ = later.set(Arc::downgrade(&node));
     let around: Weak<Cluster> = Arc::downgrade(&cluster);

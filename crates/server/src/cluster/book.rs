@@ -235,4 +235,22 @@ mod tests {
         assert!(!book.heard(said()));
         assert!(book.is_empty());
     }
+
+    #[test]
+    fn r21_a_worker_with_two_seats_has_the_one_of_the_lowest_node_that_stays() {
+        let book = Book::default();
+        let says = |node: u64, stopping: bool| {
+            let worker = (Arc::from("p"), Default::default(), bellwether_core::turn::Demand::NONE);
+            let row = NodeRow { node, ..row(NodeState::Member) };
+            book.heard(Said { row, stopping, workers: vec![worker], ..said() });
+        };
+        assert_eq!(book.seat_of("p"), None);
+        says(3, false);
+        says(2, false);
+        assert_eq!((book.seat_of("p"), book.nodes_with("p")), (Some(2), vec![2, 3]));
+        says(2, true);
+        assert_eq!((book.seat_of("p"), book.nodes_with("p")), (Some(3), vec![2, 3]));
+        assert_eq!(book.seats(), BTreeMap::from([(Arc::from("p"), 3)]));
+        assert_eq!(book.seat_of("q"), None);
+    }
 }

@@ -140,8 +140,7 @@ impl Surroundings for Cluster {
             let worker = [worker.to_owned()];
             let asked = |shard: Shard| shards.as_ref().is_none_or(|wanted| wanted.contains(&shard));
             let asking = self.shards.iter().filter(|handle| asked(handle.shard));
-            let answers =
-                join_all(asking.map(|handle| self.ask_held(handle.shard, &worker))).await;
+            let answers = join_all(asking.map(|handle| self.ask_held(handle.shard, &worker))).await;
             let held: Option<Vec<_>> = answers.into_iter().collect();
             Some(held?.into_iter().flat_map(|(_, held)| held).collect())
         }
@@ -150,7 +149,8 @@ impl Surroundings for Cluster {
 
     fn fell_silent(self: Arc<Self>, silent: Silent) -> BoxFuture<'static, ()> {
         async move {
-            let shards: BTreeSet<Shard> = silent.runs.iter().map(|(run, _)| run.job.shard()).collect();
+            let shards: BTreeSet<Shard> =
+                silent.runs.iter().map(|(run, _)| run.job.shard()).collect();
             let telling = shards.into_iter().map(|shard| {
                 let of_shard = |(run, _): &&(RunId, u64)| run.job.shard() == shard;
                 self.have_given_up(GiveUp {

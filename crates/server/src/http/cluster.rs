@@ -111,12 +111,7 @@ fn is_built_in(node: &Node, name: &str) -> bool {
 }
 
 /// Has a worker drained by the node that it is connected to; `None` if no node says that it is.
-async fn drain_elsewhere(
-    node: &Node,
-    caller: &Caller,
-    name: &str,
-    uri: &str,
-) -> Option<Response> {
+async fn drain_elsewhere(node: &Node, caller: &Caller, name: &str, uri: &str) -> Option<Response> {
     let (up, _) = node.cluster.others();
     let asked = up.iter().map(|other| node.cluster.has_at(other.node, name));
     let found = join_all(asked).await;

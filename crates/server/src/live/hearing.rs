@@ -123,11 +123,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// The next that happens; `None` if this node is about to end.
+    /// The next that happens; `None` if this node is about to stop and nobody here hears more.
     pub async fn next(&mut self) -> Option<Arc<News>> {
         let heard = match &mut self.afar {
             None => self.here.recv().await,
             Some((_, afar)) => tokio::select! {
+                () = self.node.stop.cancelled() => return None,
                 heard = self.here.recv() => heard,
                 heard = afar.recv() => heard,
             },

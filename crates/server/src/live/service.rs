@@ -102,9 +102,12 @@ impl Live for Service {
         });
         let stopping = stream::once(self.stop.clone().cancelled_owned())
             .map(|()| Err(Status::unavailable("stopping")));
-        let body = stream::select(body.map(Some).chain(stream::once(async { None })), stopping.map(Some));
+        let body =
+            stream::select(body.map(Some).chain(stream::once(async { None })), stopping.map(Some));
         // The end of the body is the end of it all; being stopped is not to look like it.
-        let body = body.take_while(|part| std::future::ready(part.is_some())).filter_map(std::future::ready);
+        let body = body
+            .take_while(|part| std::future::ready(part.is_some()))
+            .filter_map(std::future::ready);
         Ok(Response::new(head.chain(body).boxed()))
     }
 

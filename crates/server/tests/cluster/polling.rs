@@ -23,7 +23,8 @@ async fn trio() -> Trio {
 /// Leases so many runs, each at another node, of jobs that are made for it.
 async fn lease(trio: &Trio, count: usize) -> Vec<Value> {
     for node in trio.nodes.iter().cycle().take(count) {
-        let spec = json!({"schedule": {"delay": "0s"}, "job_type": "x", "delivery": "at_least_once"});
+        let spec =
+            json!({"schedule": {"delay": "0s"}, "job_type": "x", "delivery": "at_least_once"});
         node.client.create_job(spec_of(spec)).await.unwrap();
     }
     let mut runs: Vec<Value> = Vec::new();
@@ -62,7 +63,8 @@ async fn keep(trio: &Trio, runs: &[Value], time: Duration) {
 async fn complete(trio: &Trio, runs: &[Value]) {
     for (run, node) in runs.iter().zip(trio.nodes.iter().cycle()) {
         let id = run["run_id"].as_str().unwrap();
-        let ended = json!({"run_id": id, "fencing_token": run["fencing_token"], "outcome": "succeeded"});
+        let ended =
+            json!({"run_id": id, "fencing_token": run["fencing_token"], "outcome": "succeeded"});
         let body = json!({"worker": "p", "results": [ended]});
         let answer = node.ask("complete", &body).await;
         assert_eq!(answer["results"][0]["accepted"], true, "{answer}");
@@ -74,7 +76,7 @@ async fn complete(trio: &Trio, runs: &[Value]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r47_a_worker_that_polls_may_ask_another_node_each_time() {
+async fn r21_a_worker_that_polls_may_ask_another_node_each_time() {
     let trio = trio().await;
     let runs = lease(&trio, 6).await;
     keep(&trio, &runs, 2 * LEASE).await;
@@ -102,7 +104,7 @@ async fn r47_a_worker_that_polls_may_ask_another_node_each_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r47_what_a_worker_that_polls_has_outlives_the_node_of_its_seat() {
+async fn r21_what_a_worker_that_polls_has_outlives_the_node_of_its_seat() {
     let mut trio = trio().await;
     let runs = lease(&trio, 6).await;
     let (_, workers) = trio.nodes[2].send("GET", "/v1/workers", Value::Null).await;
@@ -115,7 +117,7 @@ async fn r47_what_a_worker_that_polls_has_outlives_the_node_of_its_seat() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r43_a_worker_that_polls_and_falls_silent_is_given_up_by_the_leaders() {
+async fn r103_a_worker_that_polls_and_falls_silent_is_given_up_by_the_leaders() {
     let trio = trio().await;
     let runs = lease(&trio, 4).await;
     for run in &runs {

@@ -159,6 +159,9 @@ pub fn worker_table(workers: &[Worker], with_nodes: bool) -> Table {
 /// Says which nodes could not be asked.
 pub fn say_missing(what: &str, missing: &[String]) {
     if !missing.is_empty() {
-        eprint_line(&format!("did not answer, so its {what} are not shown: {}", missing.join(", ")));
+        eprint_line(&format!(
+            "did not answer, so its {what} are not shown: {}",
+            missing.join(", ")
+        ));
     }
 }

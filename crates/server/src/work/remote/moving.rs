@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r47_of_two_seats_of_a_worker_that_polls_the_one_of_higher_number_goes() {
+    async fn r21_of_two_seats_of_a_worker_that_polls_the_one_of_higher_number_goes() {
         let remotes = remotes();
         remotes.seat("p", None).ok().unwrap();
         let at = |node: u64| BTreeMap::from([(Arc::from("p"), node)]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r47_a_worker_that_has_left_for_another_node_is_let_go_with_what_it_has() {
+    async fn r21_a_worker_that_has_left_for_another_node_is_let_go_with_what_it_has() {
         let remotes = remotes();
         remotes.take_up_held(vec![held("w")]);
         assert_eq!(remotes.dispatch.under_way().values().sum::<usize>(), 1);
