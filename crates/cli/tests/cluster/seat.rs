@@ -86,7 +86,8 @@ async fn r21_a_worker_that_polls_keeps_its_runs_when_the_node_of_its_seat_is_kil
         let body = json!({"worker": "p", "results": [ended]});
         let answer = ask(&http, node, "complete", &body).await;
         assert_eq!(answer["results"][0]["accepted"], true, "{answer}");
-        let run = node.client.run(run["run_id"].as_str().unwrap()).await.unwrap();
-        assert_eq!(run.attempts.len(), 1, "{run:?}");
+        let found = node.client.run(run["run_id"].as_str().unwrap()).await.unwrap();
+        let last = found.attempts.last().unwrap();
+        assert_eq!(json!(last.fencing_token), run["fencing_token"], "no other came: {found:?}");
     }
 }

@@ -193,27 +193,9 @@ impl Cluster {
         let hands = self.hands();
         let seated: Vec<String> =
             hands.dispatch.seated().into_iter().map(|(name, _, _)| name.to_string()).collect();
+        let before = self.with_workers_here(shard, &seated);
         let (term, held) = self.ask_held(shard, &seated).await?;
-        // What was on its way is looked at first: from there it moves on, and not back.
-        let mut here: BTreeMap<(RunId, u64), String> = BTreeMap::new();
-        let mut add = |worker: &str, run: RunId, token: u64| {
-            if run.job.shard() == shard {
-                here.insert((run, token), worker.to_owned());
-            }
-        };
-        for (worker, run, token) in hands.dispatch.promised() {
-            add(&worker, run, token);
-        }
-        if let Some(worker) = &hands.worker {
-            for (run, token) in worker.running().attempts() {
-                add(worker.name(), run, token);
-            }
-        }
-        for worker in &seated {
-            for (run, token) in hands.remotes.held_by(worker) {
-                add(worker, run, token);
-            }
-        }
+        let mut here = self.with_workers_here(shard, &seated);
         let handle = &self.shards[usize::from(shard)];
         let own = hands.worker.as_ref().map(|worker| worker.name().to_owned());
         let first = !self.settled.lock().contains_key(&shard);
@@ -234,12 +216,40 @@ impl Cluster {
                 handle.report(vec![Report { run, token, what: Reported::HandedBack }]);
             }
         }
+        // What came after the leader was asked is newer than its answer.
+        here.retain(|attempt, _| before.contains_key(attempt));
         for ((run, token), worker) in here {
             tracing::warn!(%run, worker, "a worker has a run that is not its own any more");
             hands.dispatch.stop(&worker, run, token);
         }
         self.settled.lock().insert(shard, term);
         Some(())
+    }
+
+    /// The attempts of runs of a shard that the workers here have, or that are on their way to them.
+    fn with_workers_here(&self, shard: Shard, seated: &[String]) -> BTreeMap<(RunId, u64), String> {
+        let hands = self.hands();
+        let mut here = BTreeMap::new();
+        let mut add = |worker: &str, run: RunId, token: u64| {
+            if run.job.shard() == shard {
+                here.insert((run, token), worker.to_owned());
+            }
+        };
+        // What is on its way is looked at first: from there it moves on, and not back.
+        for (worker, run, token) in hands.dispatch.promised() {
+            add(&worker, run, token);
+        }
+        if let Some(worker) = &hands.worker {
+            for (run, token) in worker.running().attempts() {
+                add(worker.name(), run, token);
+            }
+        }
+        for worker in seated {
+            for (run, token) in hands.remotes.held_by(worker) {
+                add(worker, run, token);
+            }
+        }
+        here
     }
 
     /// Sets slots aside for what waits in a shard, and claims. Whether there may be more.
