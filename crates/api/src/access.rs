@@ -117,6 +117,9 @@ pub struct AuditEntry {
 pub struct Worker {
     /// Its name.
     pub name: String,
+    /// The name of the node that it is connected to, or was.
+    #[serde(default)]
+    pub node: String,
     /// `active`; `draining`, when it takes nothing more; `away`, when it has gone and what it holds
     /// is still its own.
     pub state: String,

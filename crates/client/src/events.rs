@@ -13,7 +13,8 @@ use crate::{Client, ClientError, EventFilter};
 pub enum Heard {
     /// Something happened to a run.
     Event(Box<LiveEvent>),
-    /// So many events were not heard, because the listener was too slow.
+    /// So many events were not heard, because the listener was too slow; 0 if a node of the cluster
+    /// could not be heard for a while, and nobody knows how many.
     Missed(u64),
 }
 

@@ -1,6 +1,6 @@
 //! The server itself: its health, its shards, its workers.
 
-use bellwether_api::{Cluster, Node, Page, Worker};
+use bellwether_api::{Cluster, Gathered, Node, Worker};
 use reqwest::Method;
 
 use crate::{Client, ClientError};
@@ -59,11 +59,11 @@ impl Client {
         Ok(self.json(request).await?.1)
     }
 
-    /// The workers.
+    /// The workers of all nodes.
     ///
     /// # Errors
     /// If the server refuses or cannot be reached.
-    pub async fn workers(&self) -> Result<Page<Worker>, ClientError> {
+    pub async fn workers(&self) -> Result<Gathered<Worker>, ClientError> {
         self.get(&["v1", "workers"], &Vec::new()).await
     }
 

@@ -1,6 +1,6 @@
 //! Queues and workers: `/v1/queues`, `/v1/workers`.
 
-use bellwether_api::{Page, Queue, QueueSpec};
+use bellwether_api::{Gathered, Queue, QueueSpec};
 use reqwest::Method;
 
 use crate::client::with_json;
@@ -11,7 +11,7 @@ impl Client {
     ///
     /// # Errors
     /// If the server refuses or cannot be reached.
-    pub async fn queues(&self) -> Result<Page<Queue>, ClientError> {
+    pub async fn queues(&self) -> Result<Gathered<Queue>, ClientError> {
         self.get(&["v1", "queues"], &Vec::new()).await
     }
 

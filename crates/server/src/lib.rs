@@ -24,6 +24,7 @@ mod config;
 pub mod convert;
 mod http;
 mod ingest;
+mod live;
 mod metrics;
 mod node;
 mod open;

@@ -1,8 +1,8 @@
 //! A node: a store, its shards, and the way to them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use bellwether_core::id::JobId;
 use bellwether_core::read;
@@ -12,6 +12,7 @@ use bellwether_raft::engine::RaftEngine;
 use bellwether_store::Engine;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::access::Tokens;
@@ -19,6 +20,7 @@ use crate::backup::Backups;
 use crate::batches::Batches;
 use crate::cluster::Cluster;
 use crate::config::Config;
+use crate::live::Hearing;
 use crate::metrics::Metrics;
 use crate::shard::{Failure, ShardHandle};
 use crate::work::{Dispatch, LocalWorker, QueueLimits, Remotes};
@@ -45,14 +47,18 @@ pub struct Node {
     pub backups: Arc<Backups>,
     /// Figures.
     pub metrics: Arc<Metrics>,
-    /// What happens, as it happens.
+    /// What happens in shards that act here, as it happens.
     pub notices: broadcast::Sender<Arc<News>>,
     /// Who may do what.
     pub tokens: Tokens,
-    /// Who listens to what happens.
+    /// How many listen to that.
     pub listeners: Mutex<usize>,
+    /// What happens on other nodes, while somebody listens here.
+    pub hearing: Mutex<Weak<Hearing>>,
     /// The next shard for a job that may go to any.
     pub next_shard: AtomicUsize,
+    /// Cancelled when the server is about to stop.
+    pub stop: CancellationToken,
 }
 
 impl Node {
@@ -128,22 +134,6 @@ impl Node {
             None => Err(Failure::Rejected(bellwether_core::turn::Rejection::no_job())),
         }
     }
-
-    /// Starts listening to what happens, until the guard is dropped.
-    #[must_use]
-    pub fn listen(self: &Arc<Self>) -> Listening {
-        let receiver = self.notices.subscribe();
-        // The shards are told under the lock, so that they hear it in the right order.
-        let mut listeners = self.listeners.lock();
-        *listeners += 1;
-        if *listeners == 1 {
-            for shard in &self.shards {
-                shard.listen(true);
-            }
-        }
-        drop(listeners);
-        Listening { node: self.clone(), receiver }
-    }
 }
 
 /// The bounds of queues that are stored.
@@ -169,6 +159,8 @@ pub enum News {
     Run(Box<Notice>),
     /// A job was paused by the rules themselves.
     Held(Box<HeldJob>),
+    /// So many things were not told; 0 if their number is unknown, and may be none.
+    Missed(u64),
 }
 
 impl News {
@@ -178,26 +170,8 @@ impl News {
         let (in_namespace, in_queue) = match self {
             News::Run(notice) => (&notice.namespace, &notice.queue),
             News::Held(held) => (&held.namespace, &held.queue),
+            News::Missed(_) => return true,
         };
         namespace.is_none_or(|name| name == in_namespace) && queue.is_none_or(|q| q == in_queue)
-    }
-}
-
-/// Somebody who listens to what happens.
-pub struct Listening {
-    node: Arc<Node>,
-    /// What happens.
-    pub receiver: broadcast::Receiver<Arc<News>>,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let mut listeners = self.node.listeners.lock();
-        *listeners -= 1;
-        if *listeners == 0 {
-            for shard in &self.node.shards {
-                shard.listen(false);
-            }
-        }
     }
 }

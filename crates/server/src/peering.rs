@@ -11,7 +11,6 @@ use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use bellwether_core::record::NodeRow;
-use bellwether_raft::engine::RaftEngine;
 use bellwether_raft::net::{Dialing, SECRET_HEADER};
 use bellwether_trust::PeerTls;
 use sha2::{Digest, Sha256};
@@ -20,10 +19,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::cluster::{Cluster, service};
+use crate::cluster::service;
 use crate::config::{Config, InvalidConfig};
-use crate::http;
+use crate::node::Node;
 use crate::start::host_name;
+use crate::{http, live};
 
 /// Shortest secret.
 const SECRET_MIN: usize = 16;
@@ -113,15 +113,11 @@ impl Peering {
     }
 
     /// Serves other nodes until told to stop.
-    pub fn serve(
-        self,
-        cluster: &Arc<Cluster>,
-        engine: &Arc<RaftEngine>,
-        stop: &CancellationToken,
-    ) -> Option<JoinHandle<()>> {
+    pub fn serve(self, node: &Arc<Node>, stop: &CancellationToken) -> Option<JoinHandle<()>> {
         let listener = self.listener?;
-        let routes = tonic::service::Routes::new(engine.service());
-        let routes = routes.add_service(service(cluster.clone()));
+        let routes = tonic::service::Routes::new(node.engine.service());
+        let routes = routes.add_service(service(node.cluster.clone()));
+        let routes = routes.add_service(live::service(node.clone(), stop.clone()));
         let mut router = routes.prepare().into_axum_router();
         if let Some(secret) = self.secret {
             let expected: [u8; 32] = Sha256::digest(secret.as_bytes()).into();

@@ -148,7 +148,9 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         notices,
         tokens,
         listeners: parking_lot::Mutex::new(0),
+        hearing: parking_lot::Mutex::default(),
         next_shard: AtomicUsize::new(rand::random_range(0..64)),
+        stop: stop.clone(),
     });
     let _ = later.set(Arc::downgrade(&node));
     let around: Weak<Cluster> = Arc::downgrade(&cluster);
@@ -159,7 +161,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         worker: worker.clone(),
         lease: leases.lease,
     });
-    let peers = peering.serve(&cluster, &node.engine, &stop_acting);
+    let peers = peering.serve(&node, &stop_acting);
     cluster.open(office);
     let mut server = RunningServer {
         node: node.clone(),

@@ -72,6 +72,9 @@ async fn listen(
                     *left -= 1;
                 }
             }
+            Ok(Some(Heard::Missed(0))) => {
+                eprint_line("some events may have been missed: a node could not be heard");
+            }
             Ok(Some(Heard::Missed(count))) => {
                 eprint_line(&format!("{count} events were missed: they came faster than printed"));
             }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use bellwether_api::{Queue, QueueSpec};
 use clap::{Args, Subcommand};
 
+use super::cluster::say_missing;
 use crate::context::{ClientArgs, Context};
 use crate::exit::usage;
 use crate::show::{Column, Table, Tone};
@@ -52,8 +53,9 @@ pub async fn run(args: QueueArgs) -> Result<()> {
     let mut context = args.client.context()?;
     match args.action {
         Action::List => {
-            let queues = context.client.queues().await?.items;
-            list(&mut context, &queues)?;
+            let queues = context.client.queues().await?;
+            say_missing("runs", &queues.missing_nodes);
+            list(&mut context, &queues.items)?;
         }
         Action::Set { queue, concurrency, rate } => {
             if concurrency.is_none() && rate.is_none() {

@@ -56,8 +56,9 @@ impl Table {
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [(String, Tone); N]) {
-        debug_assert_eq!(N, self.columns.len());
+    pub fn row(&mut self, cells: impl Into<Vec<(String, Tone)>>) {
+        let cells = cells.into();
+        debug_assert_eq!(cells.len(), self.columns.len());
         let clean = |text: String| -> String {
             // A cell is one line, and must not be able to steer the terminal.
             text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()

@@ -17,6 +17,7 @@ mod load;
 #[path = "../kill/random.rs"]
 mod random;
 mod removal;
+mod seat;
 mod server;
 #[path = "../kill/work.rs"]
 #[allow(dead_code)]

@@ -108,12 +108,13 @@ impl Cluster {
             if let Some(hands) = self.hands.get() {
                 hands.dispatch.set_afar(self.workers_elsewhere());
             }
+            self.yield_workers();
             self.look_at_leaders();
         }
     }
 
     /// Tells all others how this node stands now.
-    pub(super) async fn tell_all(&self) {
+    pub async fn tell_all(&self) {
         let said = attend::encode(&self.says());
         let others = self.book.all();
         join_all(others.iter().map(|known| self.tell(known.row.node, said.clone()))).await;

@@ -2,6 +2,7 @@
 //! said of themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bellwether_core::record::{NodeRow, NodeState};
@@ -31,6 +32,18 @@ impl Known {
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.heard.as_ref().is_some_and(|(at, _)| at.elapsed() <= SILENT_MAX)
+    }
+
+    /// Whether it has been heard lately, and is not about to stop.
+    #[must_use]
+    pub fn stays(&self) -> bool {
+        self.is_up() && self.heard.as_ref().is_some_and(|(_, said)| !said.stopping)
+    }
+
+    /// Whether a worker is connected to it, as it last said.
+    fn has(&self, worker: &str) -> bool {
+        let said = self.heard.as_ref().map(|(_, said)| said);
+        said.is_some_and(|said| said.workers.iter().any(|(name, _, _)| &**name == worker))
     }
 
     /// How long it has been silent.
@@ -113,10 +126,37 @@ impl Book {
     #[must_use]
     pub fn has_worker(&self, worker: &str) -> bool {
         let nodes = self.nodes.lock();
-        nodes.values().filter(|known| known.is_up()).any(|known| {
-            let said = known.heard.as_ref().map(|(_, said)| said);
-            said.is_some_and(|said| said.workers.iter().any(|(name, _, _)| &**name == worker))
-        })
+        nodes.values().any(|known| known.is_up() && known.has(worker))
+    }
+
+    /// The nodes that are up to which a worker is connected, by number.
+    #[must_use]
+    pub fn nodes_with(&self, worker: &str) -> Vec<u64> {
+        let nodes = self.nodes.lock();
+        let up = nodes.values().filter(|known| known.is_up());
+        up.filter(|known| known.has(worker)).map(|known| known.row.node).collect()
+    }
+
+    /// The node of the lowest number that is up and stays, and to which a worker is connected.
+    #[must_use]
+    pub fn seat_of(&self, worker: &str) -> Option<u64> {
+        let nodes = self.nodes.lock();
+        let staying = nodes.values().filter(|known| known.stays());
+        staying.filter(|known| known.has(worker)).map(|known| known.row.node).next()
+    }
+
+    /// The workers that are connected to nodes that are up and stay, each with the node of the lowest
+    /// number.
+    #[must_use]
+    pub fn seats(&self) -> BTreeMap<Arc<str>, u64> {
+        let nodes = self.nodes.lock();
+        let mut seats = BTreeMap::new();
+        for known in nodes.values().filter(|known| known.stays()) {
+            for (name, _, _) in known.heard.iter().flat_map(|(_, said)| &said.workers) {
+                seats.entry(name.clone()).or_insert(known.row.node);
+            }
+        }
+        seats
     }
 
     /// What the nodes that are up say of their replicas of a shard.
@@ -194,5 +234,23 @@ mod tests {
         book.set_rows(1, vec![row(NodeState::Gone)]);
         assert!(!book.heard(said()));
         assert!(book.is_empty());
+    }
+
+    #[test]
+    fn r21_a_worker_with_two_seats_has_the_one_of_the_lowest_node_that_stays() {
+        let book = Book::default();
+        let says = |node: u64, stopping: bool| {
+            let worker = (Arc::from("p"), Default::default(), bellwether_core::turn::Demand::NONE);
+            let row = NodeRow { node, ..row(NodeState::Member) };
+            book.heard(Said { row, stopping, workers: vec![worker], ..said() });
+        };
+        assert_eq!(book.seat_of("p"), None);
+        says(3, false);
+        says(2, false);
+        assert_eq!((book.seat_of("p"), book.nodes_with("p")), (Some(2), vec![2, 3]));
+        says(2, true);
+        assert_eq!((book.seat_of("p"), book.nodes_with("p")), (Some(3), vec![2, 3]));
+        assert_eq!(book.seats(), BTreeMap::from([(Arc::from("p"), 3)]));
+        assert_eq!(book.seat_of("q"), None);
     }
 }

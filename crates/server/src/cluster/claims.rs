@@ -20,8 +20,7 @@ use bellwether_core::turn::{Lane, Report, Reported};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::node::v1;
 use bellwether_store::Engine;
-use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
@@ -29,7 +28,7 @@ use super::wire::claims::{
     Hint, decode_claimed, decode_held, encode_claim, encode_hints, encode_stops,
 };
 use crate::shard::{Claimed, Grant};
-use crate::work::{Dispatch, LocalWorker, Remotes, Surroundings};
+use crate::work::{Dispatch, LocalWorker, Remotes};
 
 /// How long a hint may take.
 const HINT_WITHIN: Duration = Duration::from_secs(1);
@@ -194,14 +193,49 @@ impl Cluster {
         let hands = self.hands();
         let seated: Vec<String> =
             hands.dispatch.seated().into_iter().map(|(name, _, _)| name.to_string()).collect();
+        let before = self.with_workers_here(shard, &seated);
         let (term, held) = self.ask_held(shard, &seated).await?;
-        // What was on its way is looked at first: from there it moves on, and not back.
-        let mut here: BTreeMap<(RunId, u64), String> = BTreeMap::new();
+        let mut here = self.with_workers_here(shard, &seated);
+        let handle = &self.shards[usize::from(shard)];
+        let own = hands.worker.as_ref().map(|worker| worker.name().to_owned());
+        let first = !self.settled.lock().contains_key(&shard);
+        let is_stray = |held: &StillHeld| here.remove(&(held.run, held.token)).is_none();
+        let strays: Vec<StillHeld> = held.into_iter().filter(is_stray).collect();
+        let elsewhere = self.connected_elsewhere(shard, &strays).await?;
+        for held in strays {
+            let StillHeld { run, token, .. } = held;
+            if own.as_ref() != Some(&held.worker) && elsewhere.contains(&held.worker) {
+                // The other node may have handed it out.
+                hands.remotes.take_up_if_polls(held);
+                continue;
+            }
+            if first && own.as_ref() == Some(&held.worker) {
+                let detail = "the server was stopped while it ran".to_owned();
+                handle.lost(run, token, detail);
+            } else {
+                handle.report(vec![Report { run, token, what: Reported::HandedBack }]);
+            }
+        }
+        // What came after the leader was asked is newer than its answer.
+        here.retain(|attempt, _| before.contains_key(attempt));
+        for ((run, token), worker) in here {
+            tracing::warn!(%run, worker, "a worker has a run that is not its own any more");
+            hands.dispatch.stop(&worker, run, token);
+        }
+        self.settled.lock().insert(shard, term);
+        Some(())
+    }
+
+    /// The attempts of runs of a shard that the workers here have, or that are on their way to them.
+    fn with_workers_here(&self, shard: Shard, seated: &[String]) -> BTreeMap<(RunId, u64), String> {
+        let hands = self.hands();
+        let mut here = BTreeMap::new();
         let mut add = |worker: &str, run: RunId, token: u64| {
             if run.job.shard() == shard {
                 here.insert((run, token), worker.to_owned());
             }
         };
+        // What is on its way is looked at first: from there it moves on, and not back.
         for (worker, run, token) in hands.dispatch.promised() {
             add(&worker, run, token);
         }
@@ -210,32 +244,12 @@ impl Cluster {
                 add(worker.name(), run, token);
             }
         }
-        for worker in &seated {
+        for worker in seated {
             for (run, token) in hands.remotes.held_by(worker) {
                 add(worker, run, token);
             }
         }
-        let handle = &self.shards[usize::from(shard)];
-        let own = hands.worker.as_ref().map(|worker| worker.name().to_owned());
-        let first = !self.settled.lock().contains_key(&shard);
-        for held in &held {
-            if here.remove(&(held.run, held.token)).is_some() {
-                continue;
-            }
-            let StillHeld { run, token, .. } = *held;
-            if first && own.as_ref() == Some(&held.worker) {
-                let detail = "the server was stopped while it ran".to_owned();
-                handle.lost(run, token, detail);
-            } else {
-                handle.report(vec![Report { run, token, what: Reported::HandedBack }]);
-            }
-        }
-        for ((run, token), worker) in here {
-            tracing::warn!(%run, worker, "a worker has a run that is not its own any more");
-            hands.dispatch.stop(&worker, run, token);
-        }
-        self.settled.lock().insert(shard, term);
-        Some(())
+        here
     }
 
     /// Sets slots aside for what waits in a shard, and claims. Whether there may be more.
@@ -367,6 +381,8 @@ impl Cluster {
             with_workers(&*engine.view(), shard, &|worker| wanted.contains(worker))
         });
         let held = looking.await.ok()?.ok()?;
+        // Whoever asks looks after them from now on; if it cannot any more, this node has to notice.
+        held.iter().for_each(|held| self.holders.note(&held.worker));
         handle.barrier().await;
         (handle.status.term.load(Ordering::Relaxed) == term).then_some((term, held))
     }
@@ -379,24 +395,27 @@ impl Cluster {
                 () = stop.cancelled() => return,
                 stops = self.holders.stops() => stops,
             };
-            for known in self.book.all().into_iter().filter(|known| known.is_up()) {
-                let Some((_, said)) = &known.heard else { continue };
-                let has = |worker: &str| said.workers.iter().any(|(name, _, _)| &**name == worker);
-                let theirs: Vec<_> =
-                    stops.iter().filter(|(worker, _, _)| has(worker)).cloned().collect();
-                if !theirs.is_empty()
-                    && let Ok(mut way) = self.to(known.row.node)
-                {
-                    let _ =
-                        tokio::time::timeout(HINT_WITHIN, way.stop(encode_stops(&theirs))).await;
-                }
-            }
+            // Those that do not have the worker ignore it: it may have come to one just now.
+            let request = encode_stops(&stops);
+            let up = self.book.all().into_iter().filter(|known| known.is_up());
+            join_all(up.map(|known| self.have_stopped(known.row.node, request.clone()))).await;
+        }
+    }
+
+    async fn have_stopped(&self, node: u64, request: v1::StopRequest) {
+        if let Ok(mut way) = self.to(node) {
+            let _ = tokio::time::timeout(HINT_WITHIN, way.stop(request)).await;
         }
     }
 
     /// How long it is since this node was in touch with the leader of a shard.
     fn untouched(&self, shard: Shard) -> Duration {
         self.touched.lock().get(&shard).map_or(Duration::MAX, Instant::elapsed)
+    }
+
+    /// Whether this node is in touch with the leader of a shard.
+    pub(super) fn is_in_touch_with(&self, shard: Shard) -> bool {
+        self.untouched(shard) < IN_TOUCH
     }
 
     /// Whether the leader of a shard has answered lately, and a majority says that it leads: one that
@@ -471,29 +490,5 @@ impl Cluster {
                 handle.lost(run, token, detail);
             }
         }
-    }
-}
-
-impl Surroundings for Cluster {
-    fn is_elsewhere(&self, worker: &str) -> bool {
-        self.book.has_worker(worker)
-    }
-
-    fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool {
-        self.book.is_empty() || shards.iter().all(|shard| self.untouched(*shard) < IN_TOUCH)
-    }
-
-    fn held_by<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Option<Vec<StillHeld>>> {
-        async move {
-            if self.book.is_empty() {
-                return Some(Vec::new());
-            }
-            let worker = [worker.to_owned()];
-            let asking = self.shards.iter().map(|handle| self.ask_held(handle.shard, &worker));
-            let answers = join_all(asking).await;
-            let held: Option<Vec<_>> = answers.into_iter().collect();
-            Some(held?.into_iter().flat_map(|(_, held)| held).collect())
-        }
-        .boxed()
     }
 }

@@ -5,6 +5,7 @@
 //!   Book ◄── attend: every node tells every other how it stands
 //!    │
 //!    ├─► passing: what a shard is asked goes to the node that leads it
+//!    ├─► live, workers: what is in memory of one node only, for those who ask another
 //!    ├─► reading: how far a replica must be to show all that anybody was told of
 //!    └─► manage: the leader of shard 0 sees to it that replicas and leaders are where they should be
 //! ```
@@ -19,11 +20,13 @@ mod claims;
 mod holders;
 mod identity;
 mod join;
+mod live;
 mod manage;
 mod passing;
 mod reading;
 mod service;
 pub mod wire;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,6 +38,7 @@ use bellwether_core::read;
 use bellwether_core::record::NodeRow;
 use bellwether_core::time::Time;
 use bellwether_core::waist::{Shard, StoreError};
+use bellwether_protocol::node::v1::live_client::LiveClient;
 use bellwether_protocol::node::v1::nodes_client::NodesClient;
 use bellwether_raft::engine::RaftEngine;
 use bellwether_raft::net::{Dialing, Way};
@@ -52,11 +56,12 @@ pub use claims::Hands;
 pub use holders::Holders;
 pub use identity::NodeIdentity;
 pub use join::join;
+pub use live::{ANSWER_WITHIN, Other};
 pub use passing::Passing;
 pub use service::service;
 
 /// The largest message that is sent or taken.
-const MESSAGE_MAX: usize = 256 * 1024 * 1024;
+pub const MESSAGE_MAX: usize = 256 * 1024 * 1024;
 
 /// This node's part in its cluster.
 pub struct Cluster {
@@ -72,6 +77,8 @@ pub struct Cluster {
     dialing: Dialing,
     /// Ways to other nodes, by address.
     ways: Mutex<BTreeMap<String, NodesClient<Way>>>,
+    /// The same for what is live: on connections of their own, since much may go over them.
+    live_ways: Mutex<BTreeMap<String, LiveClient<Way>>>,
     /// The workers of this node, once it has any.
     hands: OnceLock<Hands>,
     /// The workers of other nodes that hold runs of shards that act here.
@@ -115,6 +122,7 @@ impl Cluster {
             book: Book::default(),
             dialing,
             ways: Mutex::default(),
+            live_ways: Mutex::default(),
             hands: OnceLock::new(),
             holders: Arc::default(),
             heads: Mutex::default(),

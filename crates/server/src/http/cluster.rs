@@ -1,41 +1,75 @@
 //! Workers and the node itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use bellwether_api::{
-    Cluster, Cpus, Instant, Page, Problem, Resources, Restored, Role, Size, Worker,
+    Cluster, Cpus, Gathered, Instant, Problem, Resources, Restored, Role, Size, Worker,
 };
 
 use bellwether_core::read;
 use bellwether_core::record::RestoreRow;
 use bellwether_core::time::Time;
+use bytes::Bytes;
+use futures::future::join_all;
 
-use super::answer::Answer;
+use super::answer::{Answer, Refusal};
 use super::present_cluster;
 use crate::access::Caller;
 use crate::clock;
+use crate::cluster::ANSWER_WITHIN;
+use crate::live::{Relay, Relayed};
 use crate::node::Node;
 use crate::work::{Capacity, LocalWorker, Offered, WorkerState};
 
-/// Lists workers.
+/// Lists the workers of all nodes.
 #[utoipa::path(get, path = "/v1/workers", tag = "operations", operation_id = "listWorkers",
     responses(
-        (status = 200, description = "The workers", body = Page<Worker>),
+        (status = 200, description = "The workers", body = Gathered<Worker>),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn workers(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Page<Worker>>> {
+pub async fn workers(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Relayed(relayed): Relayed,
+) -> Answer<Json<Gathered<Worker>>> {
     caller.need(Role::Viewer)?;
     let namespace = caller.namespace.as_deref();
+    let name = node.cluster.row().name;
     let built_in = node.worker.iter().map(|worker| built_in(worker, namespace));
-    let items = built_in.chain(node.remotes.list(namespace).into_iter().map(remote)).collect();
-    Ok(Json(Page { items, next_cursor: None }))
+    let here = built_in.chain(node.remotes.list(namespace).into_iter().map(remote));
+    let here = here.map(|worker| Worker { node: name.clone(), ..worker });
+    let mut items: Vec<Worker> = here.collect();
+    let mut missing_nodes = Vec::new();
+    if !relayed {
+        let others = node.gather::<Gathered<Worker>>(&caller, "/v1/workers").await;
+        items.extend(others.answers.into_iter().flat_map(|(_, answer)| answer.items));
+        missing_nodes = others.missing;
+    }
+    Ok(Json(Gathered { items: once_each(items), next_cursor: None, missing_nodes }))
 }
 
-/// Makes a worker take nothing more. What it has it finishes, then it ends.
+/// Leaves out where workers were, if they have gone to another node.
+fn once_each(mut workers: Vec<Worker>) -> Vec<Worker> {
+    let there: BTreeSet<String> = workers
+        .iter()
+        .filter(|worker| worker.state != "away")
+        .map(|worker| worker.name.clone())
+        .collect();
+    let mut away = BTreeSet::new();
+    workers.retain(|worker| {
+        worker.state != "away"
+            || (!there.contains(&worker.name) && away.insert(worker.name.clone()))
+    });
+    workers
+}
+
+/// Makes a worker take nothing more, whichever node it is connected to. What it has it finishes, then
+/// it ends.
 #[utoipa::path(post, path = "/v1/workers/{worker}/drain", tag = "operations", operation_id = "drainWorker",
     params(("worker" = String, Path, description = "Name of the worker")),
     responses(
@@ -45,10 +79,18 @@ pub async fn workers(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Js
 pub async fn drain(
     State(node): State<Arc<Node>>,
     caller: Caller,
+    Relayed(relayed): Relayed,
     Path(name): Path<String>,
-) -> Answer<StatusCode> {
+    uri: Uri,
+) -> Answer<Response> {
     caller.need(Role::Operator)?;
-    if node.worker.as_ref().is_some_and(|worker| worker.name() == name) {
+    if !relayed && !node.remotes.has_seat(&name) && !is_built_in(&node, &name) {
+        let uri = uri.path_and_query().map_or("", |uri| uri.as_str());
+        if let Some(response) = drain_elsewhere(&node, &caller, &name, uri).await {
+            return Ok(response);
+        }
+    }
+    if is_built_in(&node, &name) {
         let detail = "this worker is part of the server; stop the server instead";
         return Err(Problem::new(409, "worker_built_in", detail).into());
     }
@@ -61,7 +103,28 @@ pub async fn drain(
         let detail = format!("no worker called '{name}' is connected");
         return Err(Problem::new(404, "worker_not_found", detail).into());
     }
-    Ok(StatusCode::ACCEPTED)
+    Ok(StatusCode::ACCEPTED.into_response())
+}
+
+fn is_built_in(node: &Node, name: &str) -> bool {
+    node.worker.as_ref().is_some_and(|worker| worker.name() == name)
+}
+
+/// Has a worker drained by the node that it is connected to; `None` if no node says that it is.
+async fn drain_elsewhere(node: &Node, caller: &Caller, name: &str, uri: &str) -> Option<Response> {
+    let (up, _) = node.cluster.others();
+    let asked = up.iter().map(|other| node.cluster.has_at(other.node, name));
+    let found = join_all(asked).await;
+    let (other, _) = up.iter().zip(found).find(|(_, has)| *has == Some(true))?;
+    let post = (&Method::POST, uri);
+    let relayed = node.relay(other.node, caller, post, Bytes::new(), ANSWER_WITHIN).await;
+    Some(relayed.map_or_else(
+        || {
+            let detail = format!("the node '{}' does not answer; try again", other.name);
+            Refusal::from(Problem::new(503, "outcome_unknown", detail)).into_response()
+        },
+        Relay::into_response,
+    ))
 }
 
 /// Runs that are listed of a worker.
@@ -71,6 +134,7 @@ fn built_in(worker: &LocalWorker, namespace: Option<&str>) -> Worker {
     let options = worker.options();
     let running = worker.running();
     Worker {
+        node: String::new(),
         name: worker.name().to_owned(),
         state: "active".to_owned(),
         queues: options.queues.iter().cloned().collect(),
@@ -98,6 +162,7 @@ fn remote(worker: WorkerState) -> Worker {
     };
     let silent_ms = i64::try_from(worker.silent.as_millis()).unwrap_or(i64::MAX);
     Worker {
+        node: String::new(),
         name: worker.name,
         state: state.to_owned(),
         queues: worker.offer.queues.into_iter().collect(),

@@ -8,7 +8,6 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use bellwether_api::{LiveEvent, Problem, Role};
 use futures::stream::{self, Stream};
 use serde::Deserialize;
-use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
 
 use super::answer::Answer;
@@ -31,8 +30,9 @@ pub struct EventParams {
 }
 
 /// What happens to runs, and jobs that the rules themselves have paused (`held`), as it happens:
-/// server-sent events named after the event, with JSON data.
-/// A reader that is too slow gets an event `missed` with the number of events it missed.
+/// server-sent events named after the event, with JSON data. Whichever node of a cluster is asked, it
+/// tells of all. A reader that is too slow gets an event `missed` with the number of events it missed;
+/// that number is 0 when a node could not be heard for a while and nobody knows.
 #[utoipa::path(get, path = "/v1/events", tag = "operations", operation_id = "listenToEvents",
     params(EventParams),
     responses(
@@ -51,27 +51,21 @@ pub async fn events(
     ])?;
     let namespace = caller.narrowed(params.namespace)?;
     let queue = params.queue;
-    let listening = node.listen();
+    let listening = node.listen().await;
     let events = stream::unfold(listening, move |mut listening| {
         let (namespace, queue) = (namespace.clone(), queue.clone());
         async move {
             loop {
-                match listening.receiver.recv().await {
-                    Ok(news) => {
-                        if !news.is_about(namespace.as_deref(), queue.as_deref()) {
-                            continue;
-                        }
-                        let live = present_run::news(&news);
-                        let data = serde_json::to_string(&live).unwrap_or_default();
-                        let event = Event::default().event(live.event).data(data);
-                        return Some((Ok(event), listening));
-                    }
-                    Err(RecvError::Lagged(count)) => {
-                        let event = Event::default().event("missed").data(count.to_string());
-                        return Some((Ok(event), listening));
-                    }
-                    Err(RecvError::Closed) => return None,
+                let news = listening.next().await?;
+                if !news.is_about(namespace.as_deref(), queue.as_deref()) {
+                    continue;
                 }
+                let (name, data) = match present_run::news(&news) {
+                    Ok(live) => (live.event.clone(), serde_json::to_string(&live)),
+                    Err(missed) => ("missed".to_owned(), Ok(missed.to_string())),
+                };
+                let event = Event::default().event(name).data(data.unwrap_or_default());
+                return Some((Ok(event), listening));
             }
         }
     });

@@ -23,6 +23,7 @@ mod jobs_history;
 mod manual;
 mod ops;
 mod output;
+mod output_relay;
 mod present;
 mod present_batch;
 mod present_cluster;
@@ -32,6 +33,7 @@ mod queue_bounds;
 mod queues;
 mod runs;
 mod schedules;
+mod seats;
 mod serve;
 
 use std::sync::Arc;
@@ -146,6 +148,17 @@ pub fn openapi() -> String {
     text
 }
 
+/// The API of a node as it answers for others: who asks is known, and nothing is passed on.
+pub fn by_itself(node: Arc<Node>) -> Router {
+    let (router, _) = document_and_router();
+    router
+        .with_state(node.clone())
+        .fallback(answer::no_such_path)
+        .method_not_allowed_fallback(answer::no_such_method)
+        .layer(middleware::from_fn_with_state(node.clone(), seats::at_its_seat))
+        .layer(middleware::from_fn_with_state(node, fresh::fresh))
+}
+
 /// The API of a node.
 pub fn router(node: Arc<Node>) -> Router {
     let (router, _) = document_and_router();
@@ -155,6 +168,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .merge(service(node.remotes.clone()))
         .fallback(answer::no_such_path)
         .method_not_allowed_fallback(answer::no_such_method)
+        .layer(middleware::from_fn_with_state(node.clone(), seats::at_its_seat))
         .layer(middleware::from_fn_with_state(node.clone(), fresh::fresh))
         .layer(middleware::from_fn_with_state(node, extract::identify))
 }

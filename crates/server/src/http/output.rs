@@ -22,8 +22,9 @@ use utoipa::IntoParams;
 
 use super::answer::{Answer, blocking};
 use super::extract::Params;
-use super::runs;
+use super::{output_relay, runs};
 use crate::access::Caller;
+use crate::live::Relayed;
 use crate::node::Node;
 
 /// Chunks read from the store at once.
@@ -46,7 +47,8 @@ pub struct OutputParams {
     follow: Option<bool>,
 }
 
-/// What a run printed. With `follow=true` the answer goes on until the run has ended.
+/// What a run printed, whichever node runs it. With `follow=true` the answer goes on until the run has
+/// ended.
 #[utoipa::path(get, path = "/v1/runs/{run}/output", tag = "runs", operation_id = "getOutput",
     params(("run" = String, Path, description = "Id of the run"), OutputParams),
     responses(
@@ -57,6 +59,7 @@ pub struct OutputParams {
 pub async fn output(
     State(node): State<Arc<Node>>,
     caller: Caller,
+    Relayed(relayed): Relayed,
     Path(name): Path<String>,
     Params(params): Params<OutputParams>,
 ) -> Answer<Response> {
@@ -76,7 +79,8 @@ pub async fn output(
     }
     let found = runs::find(&node, &caller, &name)?;
     let (sender, receiver) = mpsc::channel::<Bytes>(16);
-    let wanted = Wanted { run: found.id, attempt: params.attempt, only };
+    let caller = (!relayed).then_some(caller);
+    let wanted = Wanted { run: found.id, attempt: params.attempt, only, caller };
     let follow = params.follow.unwrap_or(false);
     tokio::spawn(async move {
         // An error means that the reader has gone away, or that the store has failed: stop.
@@ -87,14 +91,19 @@ pub async fn output(
     Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
 }
 
-struct Wanted {
-    run: RunId,
+/// What is asked for.
+pub(super) struct Wanted {
+    /// Of which run.
+    pub run: RunId,
     attempt: Option<u32>,
-    only: Option<u32>,
+    /// Only of this stream.
+    pub only: Option<u32>,
+    /// Who asks, if other nodes may be asked for it.
+    pub caller: Option<Caller>,
 }
 
 /// The reader has gone away, or there is nothing to read from.
-struct Gone;
+pub(super) struct Gone;
 
 async fn send(
     node: Arc<Node>,
@@ -110,7 +119,11 @@ async fn send(
     let Some(live) = live else {
         let stored = read::run(&*node.view(), wanted.run).map_err(|_| Gone)?.ok_or(Gone)?;
         let attempt = wanted.attempt.unwrap_or(stored.run.attempt);
-        return send_stored(&node, &wanted, &stored.run, attempt, 0, &sender).await.map(|_| ());
+        let mut printed = Elsewhere::of(attempt);
+        if output_relay::copy(&node, &wanted, &stored.run, false, &mut printed, &sender).await? {
+            return Ok(());
+        }
+        return send_stored(&node, &wanted, &stored.run, &mut printed, &sender).await;
     };
     let captured = live.output.captured();
     for chunk in &captured.head {
@@ -166,13 +179,15 @@ async fn follow_run(
             if attempt != elsewhere.attempt {
                 if elsewhere.attempt > sent {
                     // What the attempt before printed last came with its end.
-                    let Elsewhere { attempt, chunks } = elsewhere;
-                    send_stored(node, &wanted, &stored, attempt, chunks, sender).await?;
+                    send_stored(node, &wanted, &stored, &mut elsewhere, sender).await?;
                 }
-                elsewhere = Elsewhere { attempt, chunks: 0 };
+                elsewhere = Elsewhere::of(attempt);
             }
-            elsewhere.chunks =
-                send_stored(node, &wanted, &stored, attempt, elsewhere.chunks, sender).await?;
+            if output_relay::copy(node, &wanted, &stored, true, &mut elsewhere, sender).await? {
+                sent = attempt;
+                continue;
+            }
+            send_stored(node, &wanted, &stored, &mut elsewhere, sender).await?;
         }
         if over {
             return Ok(());
@@ -183,9 +198,21 @@ async fn follow_run(
 
 /// An attempt that runs in another process: its output is read from the store as it comes.
 #[derive(Default)]
-struct Elsewhere {
-    attempt: u32,
+pub(super) struct Elsewhere {
+    /// Which.
+    pub attempt: u32,
+    /// The first chunk that has not been looked at.
     chunks: u32,
+    /// Bytes that the node which runs it has told, and are yet to be found in the store.
+    pub told_bytes: usize,
+    /// Whether that node was asked.
+    pub asked: bool,
+}
+
+impl Elsewhere {
+    fn of(attempt: u32) -> Elsewhere {
+        Elsewhere { attempt, ..Elsewhere::default() }
+    }
 }
 
 async fn send_live(
@@ -214,31 +241,36 @@ async fn send_gap(bytes: u64, sender: &mpsc::Sender<Bytes>) -> Result<(), Gone> 
     sender.send(Bytes::from(line)).await.map_err(|_| Gone)
 }
 
-/// Sends what is stored of an attempt's output from a chunk on. The chunk to go on from.
+/// Sends what is stored of an attempt's output and has not been sent.
 async fn send_stored(
     node: &Arc<Node>,
     wanted: &Wanted,
     run: &Run,
-    attempt: u32,
-    mut from: u32,
+    printed: &mut Elsewhere,
     sender: &mpsc::Sender<Bytes>,
-) -> Result<u32, Gone> {
+) -> Result<(), Gone> {
     loop {
         let (node, id, run) = (node.clone(), wanted.run, run.clone());
+        let (attempt, from) = (printed.attempt, printed.chunks);
         let read = move || Ok(read::output(&*node.view(), id, &run, attempt, from, CHUNKS)?);
         let chunks: Vec<OutputChunk> = blocking(read).await.map_err(|_| Gone)?;
         let count = chunks.len();
-        for chunk in chunks {
-            if chunk.dropped_before > 0 {
+        for mut chunk in chunks {
+            if chunk.dropped_before > 0 && printed.told_bytes == 0 {
                 send_gap(chunk.dropped_before, sender).await?;
             }
             if wanted.only.is_none_or(|only| only == chunk.stream) {
-                sender.send(chunk.data).await.map_err(|_| Gone)?;
+                let known = printed.told_bytes.min(chunk.data.len());
+                printed.told_bytes -= known;
+                let rest = chunk.data.split_off(known);
+                if !rest.is_empty() {
+                    sender.send(rest).await.map_err(|_| Gone)?;
+                }
             }
         }
-        from += count as u32;
+        printed.chunks += count as u32;
         if count < CHUNKS {
-            return Ok(from);
+            return Ok(());
         }
     }
 }

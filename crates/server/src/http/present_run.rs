@@ -228,9 +228,12 @@ pub fn event(event: &Event) -> api::RunEvent {
 }
 
 /// Something that has just happened.
-#[must_use]
-pub fn news(news: &News) -> api::LiveEvent {
-    match news {
+///
+/// # Errors
+/// How many were missed, if that is what it says.
+pub fn news(news: &News) -> Result<api::LiveEvent, u64> {
+    Ok(match news {
+        News::Missed(count) => return Err(*count),
         News::Run(notice) => of_run(notice),
         News::Held(held) => api::LiveEvent {
             at: Instant(held.at),
@@ -245,7 +248,7 @@ pub fn news(news: &News) -> api::LiveEvent {
             reason: text(&held.reason),
             detail: text(&held.why),
         },
-    }
+    })
 }
 
 fn of_run(notice: &Notice) -> api::LiveEvent {

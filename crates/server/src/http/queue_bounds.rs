@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use bellwether_api::{Page, Problem, Queue, QueueSpec, Role};
+use bellwether_api::{Gathered, Problem, Queue, QueueSpec, Role};
 use bellwether_core::read;
 use bellwether_core::record::QueueRow;
 use bellwether_core::turn::{Input, QueueChange};
@@ -15,20 +15,51 @@ use super::extract::JsonBody;
 use super::jobs_control::note;
 use super::present;
 use crate::access::Caller;
+use crate::live::Relayed;
 use crate::node::Node;
 
 /// The most runs that a queue may have under way or launch in a second, if it has a bound.
 const MOST: f64 = 1_000_000.0;
 
-/// Lists queues that have bounds, or runs that wait or are under way.
+/// Lists queues that have bounds, or runs that wait or are under way on any node.
 #[utoipa::path(get, path = "/v1/queues", tag = "workers", operation_id = "listQueues",
     responses(
-        (status = 200, description = "The queues", body = Page<Queue>),
+        (status = 200, description = "The queues", body = Gathered<Queue>),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn list(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Page<Queue>>> {
+pub async fn list(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    Relayed(relayed): Relayed,
+) -> Answer<Json<Gathered<Queue>>> {
     caller.need(Role::Viewer)?;
-    Ok(Json(Page { items: all(&node)?.into_values().collect(), next_cursor: None }))
+    let mut queues = all(&node)?;
+    let mut missing_nodes = Vec::new();
+    if !relayed {
+        missing_nodes = add_others(&node, &caller, &mut queues).await;
+    }
+    Ok(Json(Gathered { items: queues.into_values().collect(), next_cursor: None, missing_nodes }))
+}
+
+/// Adds what waits and what is under way on other nodes. The names of those that did not answer.
+async fn add_others(
+    node: &Node,
+    caller: &Caller,
+    queues: &mut BTreeMap<String, Queue>,
+) -> Vec<String> {
+    let others = node.gather::<Gathered<Queue>>(caller, "/v1/queues").await;
+    for queue in others.answers.into_iter().flat_map(|(_, answer)| answer.items) {
+        match queues.get_mut(&queue.name) {
+            Some(known) => {
+                known.waiting += queue.waiting;
+                known.running += queue.running;
+            }
+            None => {
+                queues.insert(queue.name.clone(), queue);
+            }
+        }
+    }
+    others.missing
 }
 
 fn all(node: &Node) -> Answer<BTreeMap<String, Queue>> {
@@ -95,9 +126,11 @@ pub async fn put(
         paused: spec.paused,
         note: note(spec.note)?,
     };
-    let input = Input::PutQueue { actor: caller.name, name: name.clone(), change };
+    let input = Input::PutQueue { actor: caller.name.clone(), name: name.clone(), change };
     node.shards[0].ask(input).await?;
     node.load_queues()?;
-    let queue = all(&node)?.remove(&name);
+    let mut queues = all(&node)?;
+    add_others(&node, &caller, &mut queues).await;
+    let queue = queues.remove(&name);
     Ok(Json(queue.unwrap_or_else(|| Queue { name, ..Queue::default() })))
 }

@@ -24,6 +24,7 @@ use super::answer::Answer;
 use super::extract::JsonBody;
 use super::present_lease;
 use super::runs;
+use super::seats::out_of_reach;
 use crate::access::Caller;
 use crate::node::Node;
 use crate::shard::Failure;
@@ -109,6 +110,10 @@ pub async fn lease(
     };
     let worker = polling.worker.clone();
     let runs = node.remotes.poll(polling).await.map_err(refused)?;
+    if !node.remotes.in_touch_soon(&worker).await {
+        node.remotes.withdraw(&worker, &runs);
+        return Err(out_of_reach());
+    }
     let settings = node.remotes.settings();
     Ok(Json(LeaseAnswer {
         runs: runs.iter().map(present_lease::run).collect(),
@@ -154,12 +159,19 @@ pub async fn heartbeat(
             pieces.push(Piece { run, token, sequence, text });
         }
     }
+    if !node.remotes.take_up_named(&request.worker, &at).await {
+        return Err(out_of_reach());
+    }
     // A worker that nobody knows holds nothing.
     let (lost, stop) = node
         .remotes
         .beat(&request.worker, &at)
         .unwrap_or_else(|| (at.iter().map(|(run, _)| *run).collect(), Vec::new()));
     let full = print(&node, &request.worker, pieces).await?;
+    // A leader that does not know that the worker is here gives it up.
+    if !node.remotes.in_touch_soon(&request.worker).await {
+        return Err(out_of_reach());
+    }
     let names = |runs: Vec<RunId>| runs.iter().map(ToString::to_string).collect();
     let lease = span(node.remotes.settings().lease);
     let draining = node.remotes.is_draining(&request.worker);
@@ -210,7 +222,9 @@ pub async fn complete(
         let run_id = ended.run_id.clone();
         results.push(CompleteResult { run_id, accepted: false, repeated: false });
         let report = present_lease::report(ended)?;
-        if let Some(report) = report.filter(|report| is_within_reach(&node, &caller, report.run)) {
+        if let Some(report) = report
+            && is_within_reach(&node, &caller, report.run).await?
+        {
             reports.push((at, report));
         }
     }
@@ -226,7 +240,7 @@ pub async fn complete(
     for (at, (run, token), reply) in replies {
         match reply {
             Ok(Reply::Stale) => {
-                let known = read::run(&*node.view(), run)?;
+                let known = read::run(&*node.view_of(run.job.shard()).await?, run)?;
                 let repeated = known.is_some_and(|known| life::was_reported(&known.run, token));
                 results[at].accepted = repeated;
                 results[at].repeated = repeated;
@@ -240,8 +254,15 @@ pub async fn complete(
 }
 
 /// Whether a caller may say anything about a run.
-fn is_within_reach(node: &Node, caller: &Caller, run: RunId) -> bool {
-    caller.namespace.is_none() || runs::find(node, caller, &run.to_string()).is_ok()
+async fn is_within_reach(node: &Node, caller: &Caller, run: RunId) -> Answer<bool> {
+    if caller.namespace.is_none() {
+        return Ok(true);
+    }
+    if node.shard_of(run.job).is_some() {
+        // The run may be newer than what this node's replica shows.
+        node.view_of(run.job.shard()).await?;
+    }
+    Ok(runs::find(node, caller, &run.to_string()).is_ok())
 }
 
 fn token(field: &str, token: u64) -> Answer<u64> {

@@ -24,6 +24,6 @@ pub use dispatch::{Dispatch, RosterEntry};
 pub use local::{LocalOptions, LocalWorker, built_in_name, is_built_in};
 pub use queues::QueueLimits;
 pub use remote::{
-    Capacity, LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, Surroundings,
+    Capacity, LeaseSettings, NotLetIn, PIECES_MAX, Piece, Polling, Remotes, Silent, Surroundings,
     WorkerState, check_worker_name, service,
 };

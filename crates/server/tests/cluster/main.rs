@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod leaving;
+mod live;
 mod nodes;
+mod polling;
 
 use bellwether_api::{JobStatus, RunStatus};
 use bellwether_client::{JobFilter, RunFilter};

@@ -46,6 +46,33 @@ impl Obedient {
 }
 
 impl Node {
+    /// Sends a request as it stands: status and body.
+    pub async fn send(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let url = format!("http://{}{path}", self.server.local_addr());
+        let request = http_client().request(method.parse().unwrap(), url);
+        let answer = request.body(body.to_string()).send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    /// Sends a request of a worker that polls until it is answered: it may be refused for a moment
+    /// while leaders or nodes change.
+    pub async fn ask(&self, what: &str, body: &Value) -> Value {
+        let begun = Instant::now();
+        let mut interval = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            let path = format!("/v1/queues/default/{what}");
+            let (status, answer) = self.send("POST", &path, body.clone()).await;
+            if status == 200 {
+                return answer;
+            }
+            assert_eq!(status, 503, "{answer}");
+            assert!(begun.elapsed() < PATIENCE, "{what} is not answered: {answer}");
+            interval.tick().await;
+        }
+    }
+
     /// Connects a worker to the node that has the handler `echo`.
     pub async fn dial(&self, name: &str) -> Obedient {
         let address = format!("http://{}", self.server.local_addr());
@@ -206,4 +233,28 @@ impl Trio {
 /// A job from JSON.
 pub fn spec_of(spec: Value) -> JobSpec {
     serde_json::from_value(spec).unwrap()
+}
+
+/// A client for requests that the typed one would not make.
+pub fn http_client() -> reqwest::Client {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy().build().unwrap()
+}
+
+/// Gives nodes, in the order in which they are started, the names a, b and c. The worker of each has
+/// its name, and takes from the queue of that name.
+pub fn named(also: impl Fn(&mut Config) + 'static) -> impl Fn(&mut Config) + 'static {
+    let started = AtomicUsize::new(0);
+    move |config| {
+        let name = ["a", "b", "c"][started.fetch_add(1, Ordering::Relaxed) % 3];
+        config.name = Some(name.to_owned());
+        config.worker_name = Some(name.to_owned());
+        config.worker_queues = vec![name.to_owned()];
+        also(config);
+    }
 }

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 
 use crate::context::ClientArgs;
 
-pub use status::worker_table;
+pub use status::{say_missing, worker_table};
 
 /// The nodes.
 #[derive(Args, Debug)]

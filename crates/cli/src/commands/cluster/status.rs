@@ -5,12 +5,15 @@ use bellwether_api::{Cluster, ShardState, Worker};
 
 use super::bytes_text;
 use crate::context::Context;
+use crate::exit::eprint_line;
 use crate::show::{Column, Table, Tone};
 
 /// Shows it.
 pub async fn run(context: &mut Context) -> Result<()> {
     let cluster = context.client.cluster().await?;
-    let workers = context.client.workers().await?.items;
+    let workers = context.client.workers().await?;
+    say_missing("workers", &workers.missing_nodes);
+    let workers = workers.items;
     if context.json {
         context.print_json(&serde_json::json!({ "cluster": cluster, "workers": workers }))?;
     } else {
@@ -92,7 +95,7 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
         screen.line("there are no workers: nothing will be launched")?;
         return Ok(());
     }
-    screen.table(&worker_table(workers))?;
+    screen.table(&worker_table(workers, cluster.nodes.len() > 1))?;
     Ok(())
 }
 
@@ -111,16 +114,21 @@ fn replicas_text(shard: &ShardState) -> String {
 }
 
 /// Workers as a table.
-pub fn worker_table(workers: &[Worker]) -> Table {
-    let mut table = Table::new(&[
+pub fn worker_table(workers: &[Worker], with_nodes: bool) -> Table {
+    let mut columns = vec![
         Column::name("WORKER"),
+        Column::name("NODE"),
         Column::new("STATE"),
         Column::number("RUNNING"),
         Column::text("SLOTS"),
         Column::text("QUEUES"),
         Column::text("NAMESPACE"),
         Column::text("LABELS"),
-    ]);
+    ];
+    if !with_nodes {
+        columns.remove(1);
+    }
+    let mut table = Table::new(&columns);
     for worker in workers {
         let slots = worker.slots.iter().map(|(kind, count)| format!("{kind} {count}"));
         let resources = worker.resources.map(|resources| resources.to_string());
@@ -130,15 +138,30 @@ pub fn worker_table(workers: &[Worker]) -> Table {
         let queues =
             if worker.queues.is_empty() { "all".to_owned() } else { worker.queues.join(", ") };
         let tone = if worker.state == "active" { Tone::Good } else { Tone::Busy };
-        table.row([
+        let mut cells = vec![
             (worker.name.clone(), Tone::Plain),
+            (worker.node.clone(), Tone::Plain),
             (worker.state.clone(), tone),
             (worker.running.to_string(), Tone::Plain),
             (slots.join(", "), Tone::Plain),
             (queues, Tone::Plain),
             (worker.namespace.clone().unwrap_or_else(|| "all".to_owned()), Tone::Plain),
             (labels.join(", "), Tone::Faint),
-        ]);
+        ];
+        if !with_nodes {
+            cells.remove(1);
+        }
+        table.row(cells);
     }
     table
+}
+
+/// Says which nodes could not be asked.
+pub fn say_missing(what: &str, missing: &[String]) {
+    if !missing.is_empty() {
+        eprint_line(&format!(
+            "did not answer, so its {what} are not shown: {}",
+            missing.join(", ")
+        ));
+    }
 }

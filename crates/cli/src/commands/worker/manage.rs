@@ -1,9 +1,9 @@
-//! `bellwether worker list` and `drain`: the workers of a server, from anywhere.
+//! `bellwether worker list` and `drain`: the workers of a server or a cluster, from anywhere.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use crate::commands::cluster::worker_table;
+use crate::commands::cluster::{say_missing, worker_table};
 use crate::context::ClientArgs;
 use crate::exit::eprint_line;
 
@@ -50,13 +50,16 @@ pub async fn run(action: Action) -> Result<()> {
 
 async fn list(args: ListArgs) -> Result<()> {
     let mut context = args.client.context()?;
-    let workers = context.client.workers().await?.items;
+    let nodes = context.client.cluster().await?.nodes.len();
+    let workers = context.client.workers().await?;
+    say_missing("workers", &workers.missing_nodes);
+    let workers = workers.items;
     if context.json {
         for worker in &workers {
             context.print_json_line(worker)?;
         }
     } else {
-        context.screen.table(&worker_table(&workers))?;
+        context.screen.table(&worker_table(&workers, nodes > 1))?;
     }
     context.screen.flush()?;
     Ok(())

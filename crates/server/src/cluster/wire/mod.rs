@@ -15,7 +15,7 @@ pub mod attend;
 mod batch;
 pub mod claims;
 pub mod input;
-#[cfg(test)] // What happens on other nodes is not told yet.
+pub mod live;
 pub mod notice;
 pub mod reply;
 pub mod report;

@@ -15,6 +15,7 @@
 
 mod introduction;
 mod known;
+mod moving;
 mod polling;
 mod printed;
 mod registry;
@@ -27,4 +28,4 @@ pub use polling::{Piece, Polling};
 pub use printed::PIECES_MAX;
 pub use registry::{LeaseSettings, NotLetIn, Remotes, WorkerState};
 pub use service::service;
-pub use surroundings::Surroundings;
+pub use surroundings::{Silent, Surroundings};

@@ -17,7 +17,7 @@ use super::known::{Held, Remote};
 use super::polling::Orders;
 use super::printed::{Admitted, Printed};
 use super::session::Session;
-use super::surroundings::Surroundings;
+use super::surroundings::{Silent, Surroundings};
 use crate::clock;
 use crate::shard::ShardHandle;
 use crate::work::Dispatch;
@@ -412,11 +412,11 @@ impl Remotes {
 
     /// Stops an attempt of a worker. Also one that is told is remembered: its stream may be about to
     /// break with the order in it, and then the worker is told again when it is back.
-    /// False if the worker is not known here.
+    /// False if other nodes must be told as well: it is not connected here, or may ask anywhere.
     pub fn stop_attempt(&self, worker: &str, run: RunId, token: u64) -> bool {
         let told = self.dispatch.stop(worker, run, token);
         self.note_stop(worker, run, token, |_| told);
-        told || self.workers.lock().contains_key(worker)
+        told && self.orders_of(worker).is_none()
     }
 
     /// Notes an order to stop that has come to a session, which has yet to tell the worker, or to
@@ -494,23 +494,30 @@ impl Remotes {
                 () = self.stop.cancelled() => return,
                 _ = interval.tick() => {}
             }
-            for (worker, held) in self.expired() {
-                tracing::warn!(worker, runs = held.len(), "a worker has not been heard: given up");
-                let detail = format!(
-                    "the worker '{worker}' was not heard for {} s",
-                    self.settings.lease.as_secs_f64()
-                );
-                for (run, token) in held {
-                    if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
-                        shard.lost(run, token, detail.clone());
-                    }
-                }
+            for silent in self.expired() {
+                let Silent { worker, runs, .. } = &silent;
+                tracing::warn!(worker, runs = runs.len(), "a worker has not been heard");
+                self.give_up(silent);
+            }
+        }
+    }
+
+    /// Nobody can say any more what became of what a worker had; unless it has gone to another node,
+    /// which only the leaders of its runs know.
+    fn give_up(&self, silent: Silent) {
+        if let Some(around) = self.around() {
+            tokio::spawn(around.fell_silent(silent));
+            return;
+        }
+        for (run, token) in silent.runs {
+            if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
+                shard.lost(run, token, silent.detail.clone());
             }
         }
     }
 
     /// Takes out the workers whose leases have ended, with what they held.
-    fn expired(&self) -> Vec<(String, Vec<(RunId, u64)>)> {
+    fn expired(&self) -> Vec<Silent> {
         let mut workers = self.workers.lock();
         let lease = self.settings.lease;
         let late: Vec<String> = workers
@@ -518,33 +525,34 @@ impl Remotes {
             .filter(|(_, remote)| remote.heard.elapsed() > lease)
             .map(|(name, _)| name.clone())
             .collect();
-        let mut expired = Vec::new();
-        for name in late {
-            if let Some(remote) = workers.remove(&name) {
-                if let Some(open) = remote.open {
-                    open.cancel();
-                }
-                self.dispatch.leave(&name);
-                if let Some(mut orders) = remote.polls.as_ref().and_then(|o| o.try_lock().ok()) {
-                    orders.close();
-                    while let Ok(order) = orders.try_recv() {
-                        if let Order::Run(assignments) = order {
-                            self.hand_back(&assignments);
-                        }
-                    }
-                }
-                let held = remote.held.into_iter().map(|(run, held)| {
-                    self.dispatch.give_back(&name, &held.lane, 1);
-                    (run, held.token)
-                });
-                let held = held.collect();
-                // If it has gone to another node, that one looks after it.
-                let around = self.around();
-                if !around.is_some_and(|around| around.is_elsewhere(&name)) {
-                    expired.push((name, held));
+        let expired = late.into_iter().filter_map(|worker| {
+            let runs = self.evict(&worker, workers.remove(&worker)?);
+            let lease = lease.as_secs_f64();
+            let detail = format!("the worker '{worker}' was not heard for {lease} s");
+            Some(Silent { worker, runs, detail })
+        });
+        expired.collect()
+    }
+
+    /// Ends what this node has to do with a worker. What was on its way to it is given back; returns
+    /// what it has.
+    pub(super) fn evict(&self, name: &str, remote: Remote) -> Vec<(RunId, u64)> {
+        if let Some(open) = remote.open {
+            open.cancel();
+        }
+        self.dispatch.leave(name);
+        if let Some(mut orders) = remote.polls.as_ref().and_then(|o| o.try_lock().ok()) {
+            orders.close();
+            while let Ok(order) = orders.try_recv() {
+                if let Order::Run(assignments) = order {
+                    self.hand_back(&assignments);
                 }
             }
         }
-        expired
+        let held = remote.held.into_iter().map(|(run, held)| {
+            self.dispatch.give_back(name, &held.lane, 1);
+            (run, held.token)
+        });
+        held.collect()
     }
 }

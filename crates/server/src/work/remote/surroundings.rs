@@ -12,14 +12,30 @@ use super::Remotes;
 
 /// What is to be known of other nodes.
 pub trait Surroundings: Send + Sync + 'static {
-    /// Whether a worker is connected to another node.
-    fn is_elsewhere(&self, worker: &str) -> bool;
-
     /// Whether the leaders of these shards know which workers are here.
     fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool;
 
-    /// What is with a worker that this node knows nothing of; `None` if nobody can say.
-    fn held_by<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Option<Vec<StillHeld>>>;
+    /// What is with a worker, as the leaders of all shards know, or of these; `None` if one of them
+    /// cannot be asked.
+    fn held_by<'a>(
+        &'a self,
+        worker: &'a str,
+        shards: Option<BTreeSet<Shard>>,
+    ) -> BoxFuture<'a, Option<Vec<StillHeld>>>;
+
+    /// Has the leaders give up what a worker has, unless it is connected to another node.
+    fn fell_silent(self: Arc<Self>, silent: Silent) -> BoxFuture<'static, ()>;
+}
+
+/// A worker that was not heard for as long as its lease lasts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Silent {
+    /// Its name.
+    pub worker: String,
+    /// What it has: runs and tokens.
+    pub runs: Vec<(RunId, u64)>,
+    /// The same for people.
+    pub detail: String,
 }
 
 impl Remotes {
@@ -41,12 +57,12 @@ impl Remotes {
 
     /// Finds out what is with a worker that this node knows nothing of: it may come from another.
     /// False if nobody can say.
-    pub(super) async fn look_up(&self, worker: &str) -> bool {
+    pub async fn look_up(&self, worker: &str) -> bool {
         let Some(around) = self.around() else { return true };
         if self.workers.lock().contains_key(worker) {
             return true;
         }
-        match around.held_by(worker).await {
+        match around.held_by(worker, None).await {
             Some(held) => {
                 self.take_up_held(held);
                 true
