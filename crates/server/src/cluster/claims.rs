@@ -71,6 +71,20 @@ enum Asked {
     Unknown,
 }
 
+/// An attempt: a run under a token.
+type AttemptId = (RunId, u64);
+/// What workers of this node have, and which has it.
+type Here = BTreeMap<AttemptId, String>;
+
+/// What the leader counts as with workers that do not have it, and what workers have that the leader
+/// does not count. The leader was asked after `before` and before `after`: a shard that acts on this
+/// very node hands over more meanwhile, and that is nobody's fault.
+fn compare(before: &Here, held: &BTreeSet<AttemptId>, after: Here) -> (BTreeSet<AttemptId>, Here) {
+    let missing = held.iter().filter(|attempt| !after.contains_key(attempt)).copied().collect();
+    let is_stranger = |attempt: &AttemptId| !held.contains(attempt) && before.contains_key(attempt);
+    (missing, after.into_iter().filter(|(attempt, _)| is_stranger(attempt)).collect())
+}
+
 impl Cluster {
     fn hands(&self) -> &Hands {
         // They are set before anything here is started.
@@ -194,14 +208,42 @@ impl Cluster {
         let hands = self.hands();
         let seated: Vec<String> =
             hands.dispatch.seated().into_iter().map(|(name, _, _)| name.to_string()).collect();
+        let before = self.here(shard, &seated);
         let (term, held) = self.ask_held(shard, &seated).await?;
-        // What was on its way is looked at first: from there it moves on, and not back.
-        let mut here: BTreeMap<(RunId, u64), String> = BTreeMap::new();
+        let counted = held.iter().map(|held| (held.run, held.token)).collect();
+        let (missing, strangers) = compare(&before, &counted, self.here(shard, &seated));
+        let handle = &self.shards[usize::from(shard)];
+        let own = hands.worker.as_ref().map(|worker| worker.name().to_owned());
+        let first = !self.settled.lock().contains_key(&shard);
+        for StillHeld { run, token, worker, .. } in held {
+            if !missing.contains(&(run, token)) {
+                continue;
+            }
+            if first && own.as_ref() == Some(&worker) {
+                let detail = "the server was stopped while it ran".to_owned();
+                handle.lost(run, token, detail);
+            } else {
+                handle.report(vec![Report { run, token, what: Reported::HandedBack }]);
+            }
+        }
+        for ((run, token), worker) in strangers {
+            tracing::warn!(%run, worker, "a worker has a run that is not its own any more");
+            hands.dispatch.stop(&worker, run, token);
+        }
+        self.settled.lock().insert(shard, term);
+        Some(())
+    }
+
+    /// What the workers of this node have of a shard.
+    fn here(&self, shard: Shard, seated: &[String]) -> Here {
+        let hands = self.hands();
+        let mut here = Here::new();
         let mut add = |worker: &str, run: RunId, token: u64| {
             if run.job.shard() == shard {
                 here.insert((run, token), worker.to_owned());
             }
         };
+        // What was on its way is looked at first: from there it moves on, and not back.
         for (worker, run, token) in hands.dispatch.promised() {
             add(&worker, run, token);
         }
@@ -210,32 +252,12 @@ impl Cluster {
                 add(worker.name(), run, token);
             }
         }
-        for worker in &seated {
+        for worker in seated {
             for (run, token) in hands.remotes.held_by(worker) {
                 add(worker, run, token);
             }
         }
-        let handle = &self.shards[usize::from(shard)];
-        let own = hands.worker.as_ref().map(|worker| worker.name().to_owned());
-        let first = !self.settled.lock().contains_key(&shard);
-        for held in &held {
-            if here.remove(&(held.run, held.token)).is_some() {
-                continue;
-            }
-            let StillHeld { run, token, .. } = *held;
-            if first && own.as_ref() == Some(&held.worker) {
-                let detail = "the server was stopped while it ran".to_owned();
-                handle.lost(run, token, detail);
-            } else {
-                handle.report(vec![Report { run, token, what: Reported::HandedBack }]);
-            }
-        }
-        for ((run, token), worker) in here {
-            tracing::warn!(%run, worker, "a worker has a run that is not its own any more");
-            hands.dispatch.stop(&worker, run, token);
-        }
-        self.settled.lock().insert(shard, term);
-        Some(())
+        here
     }
 
     /// Sets slots aside for what waits in a shard, and claims. Whether there may be more.
@@ -495,5 +517,31 @@ impl Surroundings for Cluster {
             Some(held?.into_iter().flat_map(|(_, held)| held).collect())
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bellwether_core::id::JobId;
+    use bellwether_core::time::Time;
+
+    use super::*;
+
+    fn attempt(number: u16) -> AttemptId {
+        (RunId { job: JobId::new(Time(1), 0, number), n: 1 }, 7)
+    }
+
+    fn here(numbers: &[u16]) -> Here {
+        numbers.iter().map(|number| (attempt(*number), "w".to_owned())).collect()
+    }
+
+    #[test]
+    fn r65_what_is_handed_over_while_the_leader_is_asked_is_left_alone() {
+        // 1 is where it should be, 2 never arrived, 3 is not the worker's any more; 4 and 5 were handed
+        // over meanwhile, 4 before the leader looked and 5 after; 6 has ended meanwhile.
+        let held = [1, 2, 4].map(attempt).into();
+        let (missing, strangers) = compare(&here(&[1, 3, 6]), &held, here(&[1, 3, 4, 5]));
+        assert_eq!(missing, [attempt(2)].into());
+        assert_eq!(strangers, here(&[3]));
     }
 }
