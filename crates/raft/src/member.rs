@@ -92,10 +92,7 @@ async fn propose(shard: Shard, raft: Group, mut queue: mpsc::UnboundedReceiver<P
         any = true;
         let answer = Callback(Box::new(move |result: ClientWriteResult<Types>| {
             let result = result.map(|response| response.data);
-            asker.hears(result.map_err(|error| match error {
-                ClientWriteError::ForwardToLeader(_) => StoreError::NotLeader { shard },
-                other => StoreError::Failed(format!("the group did not commit it: {other}")),
-            }));
+            asker.hears(result.map_err(|error| refused(shard, &error)));
         }));
         // If the group has stopped, the answer is dropped, and that is heard.
         let _ = raft.client_write_ff(command, Some(answer)).await;
@@ -103,6 +100,17 @@ async fn propose(shard: Shard, raft: Group, mut queue: mpsc::UnboundedReceiver<P
     if any && raft.is_leader() {
         // Once this has been applied, so has everything before it. Without a quorum it never is.
         let _ = tokio::time::timeout(CLOSE_WITHIN, raft.write_blank()).await;
+    }
+}
+
+/// Why something was not committed. One that leads no more, and had entries discarded that others
+/// never saw, is as healthy as one that never led.
+fn refused(shard: Shard, error: &ClientWriteError<Types>) -> StoreError {
+    match error {
+        ClientWriteError::ForwardToLeader(_) | ClientWriteError::LogEntryDiscarded(_) => {
+            StoreError::NotLeader { shard }
+        }
+        other => StoreError::Failed(format!("the group did not commit it: {other}")),
     }
 }
 
@@ -135,5 +143,23 @@ impl Members {
 impl Groups for Members {
     fn group(&self, number: Shard) -> Option<Group> {
         self.get(number).map(|member| member.raft.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::errors::ForwardToLeader;
+
+    use super::*;
+
+    #[test]
+    fn r92_a_leader_that_was_replaced_has_not_failed() {
+        let elsewhere = ForwardToLeader { leader_id: Some(2), leader_node: None };
+        for error in [
+            ClientWriteError::ForwardToLeader(elsewhere.clone()),
+            ClientWriteError::LogEntryDiscarded(elsewhere),
+        ] {
+            assert_eq!(refused(3, &error), StoreError::NotLeader { shard: 3 }, "{error}");
+        }
     }
 }
