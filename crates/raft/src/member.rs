@@ -154,12 +154,13 @@ mod tests {
 
     #[test]
     fn r92_a_leader_that_was_replaced_has_not_failed() {
-        let elsewhere = ForwardToLeader { leader_id: Some(2), leader_node: None };
+        let elsewhere = ForwardToLeader::empty();
         for error in [
             ClientWriteError::ForwardToLeader(elsewhere.clone()),
             ClientWriteError::LogEntryDiscarded(elsewhere),
         ] {
-            assert_eq!(refused(3, &error), StoreError::NotLeader { shard: 3 }, "{error}");
+            let told = refused(3, &error);
+            assert!(matches!(told, StoreError::NotLeader { shard: 3 }), "{error}: {told}");
         }
     }
 }

@@ -114,7 +114,7 @@ async fn rage(test: &'static str, shape: Shape, lasting: Duration, skew_max: i64
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r64_r70_r71_r72_three_nodes_bear_whatever_happens() {
-    let lasting = Duration::from_secs(setting("NEMESIS_SECONDS", 30));
+    let lasting = Duration::from_secs(setting("NEMESIS_SECONDS", 25));
     let skew_max = if lasting.as_secs() > 100 { 60 } else { 5 };
     let shape = Shape { zones: vec!["x", "y", "z"], clocks: true };
     rage("r64_r70_r71_r72_three_nodes_bear_whatever_happens", shape, lasting, skew_max).await;
@@ -122,7 +122,7 @@ async fn r64_r70_r71_r72_three_nodes_bear_whatever_happens() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r64_r70_r71_r72_five_nodes_bear_whatever_happens() {
-    let lasting = Duration::from_secs(setting("NEMESIS_SECONDS", 20));
+    let lasting = Duration::from_secs(setting("NEMESIS_SECONDS", 15));
     let skew_max = if lasting.as_secs() > 100 { 60 } else { 5 };
     let shape = Shape { zones: vec!["x", "x", "y", "y", "z"], clocks: true };
     rage("r64_r70_r71_r72_five_nodes_bear_whatever_happens", shape, lasting, skew_max).await;

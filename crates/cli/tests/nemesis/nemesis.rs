@@ -41,11 +41,11 @@ const FAULTS: [Fault; 9] = [
 ];
 
 /// The shortest time that a fault lasts: longer than it takes the others to lead in a node's place.
-const LASTS_MIN: u64 = 2_500;
+const LASTS_MIN: u64 = 2_200;
 /// How much longer it may last.
-const LASTS_MORE: u64 = 2_000;
+const LASTS_MORE: u64 = 1_500;
 /// The longest time of peace between two faults.
-const PEACE_MAX: u64 = 1_500;
+const PEACE_MAX: u64 = 1_000;
 
 /// Makes things go wrong.
 pub struct Nemesis<'a> {
