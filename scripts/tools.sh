@@ -25,4 +25,11 @@ if [ "${1:-}" = test ]; then
     export RUNLEVEL=1
     need nats-server nats-server
     need rabbitmq-server rabbitmq-server
+    # Networks, and clocks that are wrong, for clusters under test. Without root there are none, and
+    # that test says so.
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        need ip iproute2
+        need nft nftables
+        need faketime faketime
+    fi
 fi

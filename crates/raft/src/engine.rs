@@ -51,8 +51,8 @@ pub struct RaftOptions {
 pub struct RaftEngine {
     pub(crate) identity: Identity,
     config: Arc<Config>,
-    tables: Arc<DiskEngine>,
-    log: Arc<Log>,
+    pub(crate) tables: Arc<DiskEngine>,
+    pub(crate) log: Arc<Log>,
     /// Told when the log need not be kept small any more.
     stop_compaction: Arc<Notify>,
     receiving: Receiving,
@@ -236,7 +236,7 @@ impl Engine for RaftEngine {
     }
 
     fn stats(&self) -> EngineStats {
-        self.tables.stats()
+        EngineStats { failure: self.failure(), ..self.tables.stats() }
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@
 pub mod codec;
 mod compaction;
 pub mod engine;
+mod failure;
 pub mod log;
 pub mod machine;
 mod member;

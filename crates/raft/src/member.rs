@@ -97,10 +97,7 @@ impl Member {
         let (shard, raft) = (self.shard, self.raft.clone());
         let answer = Callback(Box::new(move |result: ClientWriteResult<Types>| {
             let result = result.map(|response| response.data);
-            asker.hears(result.map_err(|error| match error {
-                ClientWriteError::ForwardToLeader(_) => StoreError::NotLeader { shard },
-                other => StoreError::Failed(format!("the group did not commit it: {other}")),
-            }));
+            asker.hears(result.map_err(|error| refused(shard, &error)));
         }));
         let mut proposal = async move {
             // If the group has stopped, the answer is dropped, and that is heard.
@@ -166,6 +163,17 @@ async fn keep_time(raft: Group) {
     }
 }
 
+/// Why something was not committed. One that leads no more, and had entries discarded that others
+/// never saw, is as healthy as one that never led.
+fn refused(shard: Shard, error: &ClientWriteError<Types>) -> StoreError {
+    match error {
+        ClientWriteError::ForwardToLeader(_) | ClientWriteError::LogEntryDiscarded(_) => {
+            StoreError::NotLeader { shard }
+        }
+        other => StoreError::Failed(format!("the group did not commit it: {other}")),
+    }
+}
+
 /// The groups of this node, by shard.
 #[derive(Default)]
 pub(crate) struct Members(RwLock<BTreeMap<Shard, Arc<Member>>>);
@@ -195,5 +203,24 @@ impl Members {
 impl Groups for Members {
     fn group(&self, number: Shard) -> Option<Group> {
         self.get(number).map(|member| member.raft.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::errors::ForwardToLeader;
+
+    use super::*;
+
+    #[test]
+    fn r92_a_leader_that_was_replaced_has_not_failed() {
+        let elsewhere = ForwardToLeader::empty();
+        for error in [
+            ClientWriteError::ForwardToLeader(elsewhere.clone()),
+            ClientWriteError::LogEntryDiscarded(elsewhere),
+        ] {
+            let told = refused(3, &error);
+            assert!(matches!(told, StoreError::NotLeader { shard: 3 }), "{error}: {told}");
+        }
     }
 }

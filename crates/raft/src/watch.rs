@@ -89,6 +89,13 @@ pub struct Receiver<T> {
     seen: u64,
 }
 
+impl<T> Receiver<T> {
+    /// Whether nobody is left to change the value.
+    pub fn is_over(&self) -> bool {
+        self.shared.state.lock().senders == 0
+    }
+}
+
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Receiver<T> {
         self.shared.receiver(Some(self.seen))
@@ -202,7 +209,9 @@ mod tests {
         let mut late = first.clone();
         let ends = tokio::spawn(async move { late.changed().await });
         tokio::task::yield_now().await;
+        assert!(!first.is_over());
         drop(other);
+        assert!(first.is_over());
         let ended = tokio::time::timeout(Duration::from_secs(5), ends).await;
         assert_eq!(ended.unwrap().unwrap(), Err(RecvError(())));
     }

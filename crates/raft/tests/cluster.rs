@@ -37,12 +37,16 @@ impl Node {
     }
 
     async fn on(number: u64, listener: TcpListener, dir: TempDir) -> Node {
+        Node::with(number, listener, dir, LogOptions::default()).await
+    }
+
+    async fn with(number: u64, listener: TcpListener, dir: TempDir, log: LogOptions) -> Node {
         let address = listener.local_addr().unwrap();
         let tables = DiskOptions { sync: false, ..DiskOptions::new(dir.path().join("tables")) };
         let options = RaftOptions {
             tables: Arc::new(DiskEngine::open(tables).unwrap()),
             log_dir: dir.path().join("log"),
-            log: LogOptions::default(),
+            log,
             identity: Identity { cluster: "c".to_owned(), node: number },
             dialing: Dialing::default(),
             shards: SHARDS.to_vec(),
@@ -147,6 +151,34 @@ async fn r111_what_was_acknowledged_survives_any_node() {
     until("it has caught up", || one.has(0, "after")).await;
     assert!(!one.has(0, "stale"));
     for node in [one, two, three] {
+        node.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r67_a_node_that_cannot_write_its_log_says_so_and_the_others_go_on() {
+    let one = Node::start(1).await;
+    one.engine.found(&one.peer()).await.unwrap();
+    let term = one.acquire(0).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let small = LogOptions { segment_bytes: 4_096, ..LogOptions::default() };
+    let two = Node::with(2, listener, tempfile::tempdir().unwrap(), small).await;
+    let three = Node::start(3).await;
+    one.take_in(2, &two).await;
+    one.take_in(3, &three).await;
+    assert_eq!(two.engine.failure(), None);
+    // Where the next segment is to go there is nothing any more.
+    std::fs::remove_dir_all(two.dir.path().join("log")).unwrap();
+    for n in 0..200 {
+        one.put(0, term, &format!("n{n}")).await.unwrap();
+    }
+    until("it has noticed", || two.engine.failure().is_some()).await;
+    let why = two.engine.failure().unwrap();
+    assert!(why.contains("the log cannot be written: No such file"), "{why}");
+    assert_eq!(two.engine.stats().failure, Some(why), "whoever asks for figures hears it as well");
+    assert_eq!((one.engine.failure(), three.engine.failure()), (None, None));
+    until("the others have all", || three.has(0, "n199")).await;
+    for node in [one, three] {
         node.end().await;
     }
 }

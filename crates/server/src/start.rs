@@ -37,6 +37,8 @@ use crate::{clock, http, ingest, peering};
 const LED_WITHIN: Duration = Duration::from_secs(30);
 /// How long a node that stops waits for others to agree to what it has decided.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is looked whether the store has failed.
+const FAILURE_EVERY: Duration = Duration::from_millis(250);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Notices kept for a listener that is slow.
@@ -175,15 +177,16 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         address,
         admin_token: None,
     };
+    // From here on shards act, so others have to hear what waits in them.
     cluster.acting.spawn(cluster.clone().keep_attending(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_hinting(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_stopping(stop_acting.clone()));
     server.until_led().await?;
     if let Some(worker) = &worker {
         worker.start();
     }
     cluster.acting.spawn(cluster.clone().introduce(stop_acting.clone()));
     cluster.acting.spawn(cluster.clone().keep_managing(stop_acting.clone()));
-    cluster.acting.spawn(cluster.clone().keep_hinting(stop_acting.clone()));
-    cluster.acting.spawn(cluster.clone().keep_stopping(stop_acting.clone()));
     cluster.acting.spawn(cluster.clone().keep_watching(stop_acting.clone()));
     for shard in node.shard_numbers() {
         cluster.acting.spawn(cluster.clone().keep_claiming(shard, stop_acting.clone()));
@@ -411,19 +414,17 @@ impl RunningServer {
 
     /// Waits until every shard is led: by this node if it is alone, by any if it is not.
     async fn until_led(&mut self) -> anyhow::Result<()> {
-        let cluster = self.node.cluster.clone();
+        let node = self.node.clone();
+        let cluster = &node.cluster;
         let led = async {
-            for shard in &self.node.shards {
-                loop {
-                    let leader = cluster.leader(shard.shard);
-                    match leader == Some(cluster.identity.node) {
-                        true => shard.until_acting(true).await,
-                        false if leader.is_none() => tokio::time::sleep(LOOK_EVERY).await,
-                        false => {}
-                    }
-                    if leader.is_some() {
-                        break;
-                    }
+            for shard in &node.shards {
+                // Whoever leads may change while this waits: the one that is seen last counts.
+                let is_led = || match cluster.leader(shard.shard) {
+                    Some(leader) => leader != cluster.identity.node || shard.acts_here(),
+                    None => false,
+                };
+                while !is_led() {
+                    tokio::time::sleep(LOOK_EVERY).await;
                 }
             }
         };
@@ -434,19 +435,27 @@ impl RunningServer {
                 }
                 Ok(())
             }
-            Some((shard, error)) = self.failed.recv() => {
-                Err(anyhow::Error::new(error).context(format!("shard {shard}")))
-            }
+            error = self.wait_for_failure() => Err(error),
         }
     }
 
-    /// Waits until a shard fails. That is for good: the process should say so and end.
+    /// Waits until a shard, or the store itself, fails. That is for good: the process should say so
+    /// and end.
     pub async fn wait_for_failure(&mut self) -> anyhow::Error {
-        match self.failed.recv().await {
-            Some((shard, error)) => {
-                anyhow::Error::new(error).context(format!("shard {shard} has stopped"))
+        let mut look = tokio::time::interval(FAILURE_EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                Some((shard, error)) = self.failed.recv() => {
+                    return anyhow::Error::new(error).context(format!("shard {shard} has stopped"));
+                }
+                _ = look.tick() => if let Some(why) = self.node.engine.failure() {
+                    return anyhow::Error::msg(why).context(
+                        "the data directory cannot be used any more; is the disk full or broken? \
+                         Mend that and start the server again",
+                    );
+                }
             }
-            None => std::future::pending().await,
         }
     }
 

@@ -17,6 +17,12 @@ impl Random {
         Random(seed | 1)
     }
 
+    /// Starts from a seed.
+    pub fn new(seed: u64) -> Random {
+        // Small seeds would begin with small numbers otherwise.
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
     /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
@@ -28,7 +34,12 @@ impl Random {
     /// A moment within so many milliseconds from now. That it has no reason is the point of it: a
     /// plug is pulled whatever the server is doing.
     pub fn moment_within(&mut self, ms: u64) -> impl Future<Output = ()> + use<> {
-        let at = Instant::now() + Duration::from_millis(self.below(ms));
+        self.moment_after(0, ms)
+    }
+
+    /// The same after so many milliseconds.
+    pub fn moment_after(&mut self, least: u64, ms: u64) -> impl Future<Output = ()> + use<> {
+        let at = Instant::now() + Duration::from_millis(least + self.below(ms));
         async move {
             interval_at(at, Duration::from_secs(1)).tick().await;
         }

@@ -186,6 +186,12 @@ impl Log {
         self.shared.groups.lock().keys().copied().collect()
     }
 
+    /// Why nothing is accepted any more, if that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<io::Error> {
+        self.shared.failure()
+    }
+
     /// How much there is of each group, and how old it is.
     #[must_use]
     pub fn loads(&self, keep: u64) -> Vec<Load> {

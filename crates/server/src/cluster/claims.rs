@@ -70,6 +70,20 @@ enum Asked {
     Unknown,
 }
 
+/// An attempt: a run under a token.
+type AttemptId = (RunId, u64);
+/// What workers of this node have, and which has it.
+type Here = BTreeMap<AttemptId, String>;
+
+/// What the leader counts as with workers that do not have it, and what workers have that the leader
+/// does not count. The leader was asked after `before` and before `after`: a shard that acts on this
+/// very node hands over more meanwhile, and that is nobody's fault.
+fn compare(before: &Here, held: &BTreeSet<AttemptId>, after: Here) -> (BTreeSet<AttemptId>, Here) {
+    let missing = held.iter().filter(|attempt| !after.contains_key(attempt)).copied().collect();
+    let is_stranger = |attempt: &AttemptId| !held.contains(attempt) && before.contains_key(attempt);
+    (missing, after.into_iter().filter(|(attempt, _)| is_stranger(attempt)).collect())
+}
+
 impl Cluster {
     fn hands(&self) -> &Hands {
         // They are set before anything here is started.
@@ -193,14 +207,15 @@ impl Cluster {
         let hands = self.hands();
         let seated: Vec<String> =
             hands.dispatch.seated().into_iter().map(|(name, _, _)| name.to_string()).collect();
-        let before = self.with_workers_here(shard, &seated);
+        let before = self.here(shard, &seated);
         let (term, held) = self.ask_held(shard, &seated).await?;
-        let mut here = self.with_workers_here(shard, &seated);
+        let counted = held.iter().map(|held| (held.run, held.token)).collect();
+        let (missing, strangers) = compare(&before, &counted, self.here(shard, &seated));
         let handle = &self.shards[usize::from(shard)];
         let own = hands.worker.as_ref().map(|worker| worker.name().to_owned());
         let first = !self.settled.lock().contains_key(&shard);
-        let is_stray = |held: &StillHeld| here.remove(&(held.run, held.token)).is_none();
-        let strays: Vec<StillHeld> = held.into_iter().filter(is_stray).collect();
+        let is_missing = |held: &StillHeld| missing.contains(&(held.run, held.token));
+        let strays: Vec<StillHeld> = held.into_iter().filter(is_missing).collect();
         let elsewhere = self.connected_elsewhere(shard, &strays).await?;
         for held in strays {
             let StillHeld { run, token, .. } = held;
@@ -216,9 +231,7 @@ impl Cluster {
                 handle.report(vec![Report { run, token, what: Reported::HandedBack }]);
             }
         }
-        // What came after the leader was asked is newer than its answer.
-        here.retain(|attempt, _| before.contains_key(attempt));
-        for ((run, token), worker) in here {
+        for ((run, token), worker) in strangers {
             tracing::warn!(%run, worker, "a worker has a run that is not its own any more");
             hands.dispatch.stop(&worker, run, token);
         }
@@ -226,16 +239,16 @@ impl Cluster {
         Some(())
     }
 
-    /// The attempts of runs of a shard that the workers here have, or that are on their way to them.
-    fn with_workers_here(&self, shard: Shard, seated: &[String]) -> BTreeMap<(RunId, u64), String> {
+    /// What the workers of this node have of a shard.
+    fn here(&self, shard: Shard, seated: &[String]) -> Here {
         let hands = self.hands();
-        let mut here = BTreeMap::new();
+        let mut here = Here::new();
         let mut add = |worker: &str, run: RunId, token: u64| {
             if run.job.shard() == shard {
                 here.insert((run, token), worker.to_owned());
             }
         };
-        // What is on its way is looked at first: from there it moves on, and not back.
+        // What was on its way is looked at first: from there it moves on, and not back.
         for (worker, run, token) in hands.dispatch.promised() {
             add(&worker, run, token);
         }
@@ -490,5 +503,31 @@ impl Cluster {
                 handle.lost(run, token, detail);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bellwether_core::id::JobId;
+    use bellwether_core::time::Time;
+
+    use super::*;
+
+    fn attempt(number: u16) -> AttemptId {
+        (RunId { job: JobId::new(Time(1), 0, number), n: 1 }, 7)
+    }
+
+    fn here(numbers: &[u16]) -> Here {
+        numbers.iter().map(|number| (attempt(*number), "w".to_owned())).collect()
+    }
+
+    #[test]
+    fn r65_what_is_handed_over_while_the_leader_is_asked_is_left_alone() {
+        // 1 is where it should be, 2 never arrived, 3 is not the worker's any more; 4 and 5 were handed
+        // over meanwhile, 4 before the leader looked and 5 after; 6 has ended meanwhile.
+        let held = [1, 2, 4].map(attempt).into();
+        let (missing, strangers) = compare(&here(&[1, 3, 6]), &held, here(&[1, 3, 4, 5]));
+        assert_eq!(missing, [attempt(2)].into());
+        assert_eq!(strangers, here(&[3]));
     }
 }

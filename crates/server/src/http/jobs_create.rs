@@ -49,10 +49,25 @@ async fn create_and_show(
     caller.need_namespace(namespace_name(&checked.definition))?;
     let warnings = std::mem::take(&mut checked.warnings);
     let created = create_one(node, caller, checked).await?;
-    let job = read::job(&*node.view(), created.job)?
-        .ok_or_else(|| jobs::no_job(&created.job.to_string()))?;
+    let job = shown(node, &created).await?;
     let status = if created.new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(present::job(&*node.view(), &job, warnings)?)))
+}
+
+/// The job that was created. It is there, so a node that does not see it, because its replica is behind or
+/// its disk is full, must not say that it is not.
+async fn shown(node: &Node, created: &Created) -> Answer<read::StoredJob> {
+    let shard = created.job.shard();
+    if let Some(job) = read::job(&*node.view(), created.job)? {
+        return Ok(job);
+    }
+    if node.engine.has(shard)
+        && let Ok(view) = node.view_of(shard).await
+        && let Some(job) = read::job(&*view, created.job)?
+    {
+        return Ok(job);
+    }
+    Err(shard::Failure::Unknown(shard).into())
 }
 
 /// Creates a job, or finds that it is there.
@@ -129,9 +144,11 @@ async fn create_apart(
 ) -> Answer<Created> {
     let namespace = namespace_name(&checked.definition).to_owned();
     let key = checked.definition.key.clone();
-    let known = read::job_of_key(&*node.view(), key_shard.shard, &namespace, &key)?;
+    // A replica that is behind would take a job that is there for one that was never created.
+    let keys = node.view_of(key_shard.shard).await?;
+    let known = read::job_of_key(&*keys, key_shard.shard, &namespace, &key)?;
     if let Some(existing) = known
-        && let Some(job) = read::job(&*node.view(), existing)?
+        && let Some(job) = read::job(&*node.view_of(existing.shard()).await?, existing)?
     {
         return same_or_conflict(&job, &checked);
     }
@@ -152,7 +169,7 @@ async fn create_apart(
         _ => return Err(unexpected()),
     };
     if holder != job {
-        return match read::job(&*node.view(), holder)? {
+        return match read::job(&*node.view_of(holder.shard()).await?, holder)? {
             Some(existing) => same_or_conflict(&existing, &checked),
             None => {
                 let detail =

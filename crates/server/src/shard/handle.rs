@@ -317,12 +317,6 @@ impl ShardHandle {
         *self.way.acting.borrow()
     }
 
-    /// Waits until it acts here, or does not any more.
-    pub async fn until_acting(&self, acts: bool) {
-        // The sender lives as long as this handle.
-        let _ = self.way.acting.subscribe().wait_for(|acting| *acting == acts).await;
-    }
-
     /// From here on it acts here.
     pub(super) fn open(&self, inbox: Sender<Message>) {
         *self.way.inbox.write() = Some(inbox);

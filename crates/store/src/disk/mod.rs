@@ -101,6 +101,12 @@ impl DiskEngine {
         self.shared.database.sync().inspect_err(|error| self.shared.fail(error))
     }
 
+    /// Why nothing can be stored any more until the process is started anew, if that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<StoreError> {
+        self.shared.failure()
+    }
+
     fn push(&self, request: Request) {
         if let Err(request) = self.shared.queue.push(request) {
             request.refuse(self.shared.refusal());

@@ -17,7 +17,7 @@ use clap::{ArgMatches, Args};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::worker::prepare_memory_limits;
-use crate::exit::eprint_line;
+use crate::exit::{eprint_line, exit_of, report};
 use crate::settings::{Effective, Values, effective};
 
 /// Runs the server. Every flag can also be set by a variable of the environment, or in a file.
@@ -47,7 +47,12 @@ pub fn run(args: ServerArgs, matches: &ArgMatches) -> Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(serve(settings))
+    let outcome = runtime.block_on(serve(settings));
+    if outcome.is_err() {
+        // Whatever still waits for a store that has failed is not waited for.
+        runtime.shutdown_background();
+    }
+    outcome
 }
 
 /// The signals that stop a server, or a worker.
@@ -100,8 +105,10 @@ async fn serve(settings: Effective) -> Result<()> {
     let removal = server.removal();
     tokio::select! {
         error = server.wait_for_failure() => {
-            // Nothing more can be stored, so there is nothing to finish.
-            return Err(error.context("the server has to stop; nothing acknowledged is lost"));
+            // Nothing more can be stored, so there is nothing to finish, and nobody to wait for.
+            let error = error.context("the server has to stop; nothing acknowledged is lost");
+            report(&error);
+            std::process::exit(exit_of(&error) as i32);
         }
         removed = removal => {
             removed?;

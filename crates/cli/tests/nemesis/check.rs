@@ -1,0 +1,208 @@
+//! Holding what the cluster says against what really happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bellwether_api::{Job, JobStatus, Run, RunStatus, Tick, TickFate};
+use bellwether_client::{Client, ClientError, PageFilter};
+use futures::TryStreamExt;
+
+use crate::load::{Kind, Load, ORDERING_KEYS, Promise, Recurring};
+use crate::record::{Effect, Record};
+use crate::server::{Cluster, until};
+
+/// The job of a promise, if there is one. Only the shard's own word counts for that there is none.
+async fn job_of(cluster: &Cluster, promise: &Promise) -> Option<Job> {
+    let look = async |client: &Client| match client.job(&promise.key).await {
+        Ok(job) => Ok(Some(job)),
+        Err(ClientError::Problem(problem)) if problem.status == 404 => Ok(None),
+        Err(error) => Err(error),
+    };
+    cluster.anywhere(&promise.key, look).await
+}
+
+/// Waits until everything that was promised has ended, and nothing that ticks is under way.
+pub async fn until_all_ended(cluster: &Cluster, load: &Load<'_>) {
+    let promises = load.promises.lock().clone();
+    for promise in &promises {
+        until(&format!("{promise:?} ends"), async || {
+            job_of(cluster, promise).await.is_none_or(|job| {
+                !matches!(job.info.status, JobStatus::Scheduled | JobStatus::Running)
+            })
+        })
+        .await;
+    }
+    for job in &load.recurring {
+        until(&format!("the runs of {} end", job.key), async || {
+            let found = cluster.anywhere(&job.key, async |client| client.job(&job.id).await).await;
+            found.info.open_runs.is_empty()
+        })
+        .await;
+    }
+}
+
+/// How much was checked.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Jobs that were acknowledged.
+    pub acknowledged: usize,
+    /// Jobs of which nobody knew whether they are there.
+    pub unknown: usize,
+    /// Of these, those that are.
+    pub there: usize,
+    /// Runs that were lost, under `at_most_once`.
+    pub lost: usize,
+    /// Attempts that really began.
+    pub begun: usize,
+    /// Ticks in the ledger.
+    pub ticks: usize,
+}
+
+/// Checks everything that can be asked for.
+pub async fn all(cluster: &Cluster, load: &Load<'_>, record: &Record) -> Tally {
+    let effects = record.read();
+    let mut tally = Tally::default();
+    let promises = load.promises.lock().clone();
+    for promise in &promises {
+        one_off(cluster, promise, &effects, &mut tally).await;
+    }
+    tokens_rise(&effects);
+    for line in 0..ORDERING_KEYS {
+        in_order(&format!("line{line}-"), &effects);
+    }
+    for job in &load.recurring {
+        tally.ticks += recurring(cluster, job, &effects, &mut tally).await;
+    }
+    tally.begun = effects.iter().filter(|effect| effect.begins).count();
+    tally
+}
+
+/// A one-off job is there if it was acknowledged, and ran as often as its delivery allows.
+async fn one_off(cluster: &Cluster, promise: &Promise, effects: &[Effect], tally: &mut Tally) {
+    // By key: should there be two jobs under one key, both count.
+    let began = effects.iter().filter(|effect| effect.begins && effect.key == promise.key).count();
+    let job = job_of(cluster, promise).await;
+    let Some(job) = job else {
+        assert!(promise.id.is_none(), "R70, acknowledged and not there: {promise:?}");
+        assert_eq!(began, 0, "what is not there has run: {promise:?}");
+        tally.unknown += 1;
+        return;
+    };
+    match &promise.id {
+        Some(id) => {
+            assert_eq!(*id, job.info.id, "there are two of {promise:?}");
+            tally.acknowledged += 1;
+        }
+        None => {
+            tally.unknown += 1;
+            tally.there += 1;
+        }
+    }
+    let last = job.info.last_run.as_ref();
+    let detail = format!("{promise:?} began {began} times, and its last run is {last:?}");
+    match (promise.kind, job.info.status) {
+        (Kind::AtLeastOnce, JobStatus::Completed) => assert!(began >= 1, "R66: {detail}"),
+        (Kind::AtMostOnce | Kind::Ordered, JobStatus::Completed) => {
+            assert_eq!(began, 1, "R64/R65: {detail}");
+        }
+        (Kind::AtMostOnce | Kind::Ordered, JobStatus::Failed) => {
+            assert_eq!(last.map(|run| run.status), Some(RunStatus::Lost), "{detail}");
+            assert!(began <= 1, "R64/R65: {detail}");
+            tally.lost += 1;
+        }
+        _ => panic!("it is {:?}: {detail}", job.info.status),
+    }
+}
+
+/// Attempts of a run have rising tokens.
+fn tokens_rise(effects: &[Effect]) {
+    let mut last: BTreeMap<&str, u64> = BTreeMap::new();
+    for effect in effects.iter().filter(|effect| effect.begins) {
+        if let Some(before) = last.insert(&effect.run, effect.token) {
+            assert!(before < effect.token, "R98: tokens do not rise at {effect:?}");
+        }
+    }
+}
+
+/// Jobs of an ordering key begin in order, and never before the one before has ended.
+fn in_order(prefix: &str, effects: &[Effect]) {
+    let ends: BTreeSet<&str> =
+        effects.iter().filter(|effect| !effect.begins).map(|effect| &*effect.run).collect();
+    let mut last: Option<u64> = None;
+    let mut running: Option<&str> = None;
+    for effect in effects {
+        let Some(number) = effect.key.strip_prefix(prefix) else { continue };
+        let number: u64 = number.parse().unwrap();
+        if !effect.begins {
+            assert_eq!(running, Some(&*effect.run), "R72: {effect:?} ended while another ran");
+            running = None;
+            continue;
+        }
+        // What was killed with its machine has no end on record.
+        let killed = running.is_none_or(|before| !ends.contains(before));
+        assert!(killed, "R72: {effect:?} began while {running:?} ran");
+        assert!(last.is_none_or(|last| last < number), "R72: {effect:?} began after {last:?}");
+        (last, running) = (Some(number), Some(&*effect.run));
+    }
+}
+
+/// Every tick of a job is in the ledger once, and ran at most once. How many there are.
+async fn recurring(
+    cluster: &Cluster,
+    job: &Recurring,
+    effects: &[Effect],
+    tally: &mut Tally,
+) -> usize {
+    let mut ticks = ledger(cluster, job).await;
+    ticks.reverse();
+    let runs = runs_of(cluster, job).await;
+    let count = contiguous(job, &ticks);
+    let mut launched = BTreeSet::new();
+    for tick in ticks.iter().filter(|tick| matches!(tick.fate, TickFate::Fired | TickFate::Late)) {
+        let run = tick.run_id.as_deref().unwrap();
+        launched.insert(run);
+        let began = effects.iter().filter(|effect| effect.begins && effect.run == run).count();
+        let stored = runs.get(run);
+        let detail = format!("{run} of {} began {began} times and is {stored:?}", job.key);
+        assert!(began <= 1, "R64/R65: {detail}");
+        match stored.map(|run| run.status) {
+            Some(RunStatus::Succeeded) => assert_eq!(began, 1, "{detail}"),
+            Some(RunStatus::Lost) => tally.lost += 1,
+            _ => panic!("{detail}"),
+        }
+    }
+    for effect in effects.iter().filter(|effect| effect.key == job.key) {
+        assert!(launched.contains(&*effect.run), "R71: {effect:?} is not in the ledger");
+    }
+    count
+}
+
+/// The ledger of a job, the newest tick first.
+pub async fn ledger(cluster: &Cluster, job: &Recurring) -> Vec<Tick> {
+    let read = async |client: &Client| {
+        client.ticks_all(&job.id, PageFilter::default()).try_collect::<Vec<_>>().await
+    };
+    cluster.anywhere("the ledger", read).await
+}
+
+async fn runs_of(cluster: &Cluster, job: &Recurring) -> BTreeMap<String, Run> {
+    let read = async |client: &Client| {
+        client.job_runs_all(&job.id, PageFilter::default()).try_collect::<Vec<Run>>().await
+    };
+    let runs = cluster.anywhere("the runs of a job", read).await;
+    runs.into_iter().map(|run| (run.id.clone(), run)).collect()
+}
+
+/// From the first tick to the last none is missing, and none is there twice. How many there are.
+pub fn contiguous(job: &Recurring, ticks: &[Tick]) -> usize {
+    let period = i64::try_from(job.period.as_millis()).unwrap();
+    let mut expected = ticks.first().unwrap().at.0.0;
+    let mut count = 0;
+    for tick in ticks {
+        assert_eq!(tick.at.0.0, expected, "R71: a gap or a repetition at {tick:?} of {}", job.key);
+        let last = tick.until.map_or(tick.at.0.0, |until| until.0.0);
+        assert_eq!(last - tick.at.0.0, i64::from(tick.count - 1) * period, "R71: {tick:?}");
+        expected = last + period;
+        count += tick.count as usize;
+    }
+    count
+}

@@ -1,0 +1,206 @@
+//! What the cluster is asked to do, and what it has promised.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bellwether_api::PauseRequest;
+use futures::future::join_all;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::random::Random;
+use crate::record::Record;
+use crate::server::Cluster;
+
+/// Clients that create one-off jobs.
+const CLIENTS: u64 = 3;
+/// Ordering keys, each with a client of its own.
+pub const ORDERING_KEYS: u64 = 2;
+/// What an ordered command takes, in seconds.
+const ORDERED_TAKES: f64 = 0.2;
+/// How soon ordered jobs are due.
+const ORDERED_DUE: Duration = Duration::from_millis(300);
+
+/// What a job was promised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// At most once.
+    AtMostOnce,
+    /// At least once.
+    AtLeastOnce,
+    /// At most once, one after the other.
+    Ordered,
+}
+
+/// A job that was asked for.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    /// Its key.
+    pub key: String,
+    /// What it was promised.
+    pub kind: Kind,
+    /// Its id, if it was acknowledged. Otherwise nobody knows whether it is there.
+    pub id: Option<String>,
+}
+
+/// A job that ticks.
+#[derive(Clone, Debug)]
+pub struct Recurring {
+    /// Its key.
+    pub key: String,
+    /// Its id.
+    pub id: String,
+    /// The time between two ticks.
+    pub period: Duration,
+}
+
+/// What the cluster is asked to do.
+pub struct Load<'a> {
+    cluster: &'a Cluster,
+    record: &'a Record,
+    over: AtomicBool,
+    /// One-off jobs.
+    pub promises: Mutex<Vec<Promise>>,
+    /// Jobs that tick.
+    pub recurring: Vec<Recurring>,
+}
+
+impl<'a> Load<'a> {
+    /// Nothing yet.
+    pub fn new(cluster: &'a Cluster, record: &'a Record) -> Load<'a> {
+        let (promises, recurring) = (Mutex::default(), Vec::new());
+        Load { cluster, record, over: AtomicBool::new(false), promises, recurring }
+    }
+
+    /// Adds jobs that tick, on all shards as far as chance wants it: periods and cron, commands and
+    /// requests, one at a time and not.
+    pub async fn add_recurring(&mut self, count: usize) {
+        for n in 0..count {
+            let key = format!("tick-{n}");
+            let (schedule, period) = match n % 3 {
+                2 => (json!({"cron": "*/2 * * * * *"}), 2),
+                _ => (json!({"every": "1s"}), 1),
+            };
+            let mut spec = json!({
+                "key": key,
+                "schedule": schedule,
+                "overlap": if n % 2 == 0 { "skip" } else { "allow" },
+                "delivery": "at_most_once",
+                "retention": {"runs": 100_000},
+            });
+            match n % 3 {
+                1 => spec["http"] = json!({"url": self.record.url()}),
+                _ => spec["command"] = self.record.command(0.0).into(),
+            }
+            let created = self.cluster.anywhere("a recurring job", async |client| {
+                client.create_job(serde_json::from_value(spec.clone()).unwrap()).await
+            });
+            let id = created.await.job.info.id;
+            self.recurring.push(Recurring { key, id, period: Duration::from_secs(period) });
+        }
+    }
+
+    /// Creates jobs until told that it is over.
+    pub async fn keep_creating(&self, random: &mut Random) {
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|n| (n, Random::new(random.below(1 << 40)))).collect();
+        let lines: Vec<_> =
+            (0..ORDERING_KEYS).map(|n| (n, Random::new(random.below(1 << 40)))).collect();
+        let clients = clients.into_iter().map(|(n, random)| self.create(n, random));
+        let lines = lines.into_iter().map(|(n, random)| self.create_in_order(n, random));
+        futures::join!(join_all(clients), join_all(lines));
+    }
+
+    /// No more jobs.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Creates jobs that have nothing to do with one another. Some are given up when there is no answer.
+    async fn create(&self, client: u64, mut random: Random) {
+        for n in 0.. {
+            random.moment_within(300).await;
+            if self.is_over() {
+                return;
+            }
+            let key = format!("c{client}-{n}");
+            let kind = if random.below(2) == 0 { Kind::AtMostOnce } else { Kind::AtLeastOnce };
+            let mut spec = json!({
+                "key": key,
+                "schedule": {"delay": format!("{}ms", random.below(1_500))},
+            });
+            match kind {
+                Kind::AtLeastOnce => spec["retry"] = json!({"max": 5, "initial": "200ms"}),
+                _ => spec["delivery"] = "at_most_once".into(),
+            }
+            match random.below(3) {
+                0 => spec["http"] = json!({"url": self.record.url()}),
+                _ => spec["command"] = self.record.command(0.0).into(),
+            }
+            let patient = random.below(3) > 0;
+            let id = self.submit(&spec, &mut random, patient).await;
+            self.promises.lock().push(Promise { key, kind, id });
+        }
+    }
+
+    /// Creates the jobs of an ordering key, each after the one before was acknowledged, and due after it.
+    async fn create_in_order(&self, line: u64, mut random: Random) {
+        let mut due = jiff::Timestamp::now();
+        for n in 0.. {
+            random.moment_within(600).await;
+            if self.is_over() {
+                return;
+            }
+            due = (due + Duration::from_millis(1)).max(jiff::Timestamp::now() + ORDERED_DUE);
+            let key = format!("line{line}-{n}");
+            let spec = json!({
+                "key": key,
+                "schedule": {"at": format!("{due:.3}")},
+                "command": self.record.command(ORDERED_TAKES),
+                "delivery": "at_most_once",
+                "ordering_key": format!("line{line}"),
+                "on_failure": "continue",
+            });
+            let id = self.submit(&spec, &mut random, true).await;
+            let kind = Kind::Ordered;
+            self.promises.lock().push(Promise { key, kind, id });
+        }
+    }
+
+    /// Asks nodes for a job until one acknowledges it, or only once. Its id if it was acknowledged.
+    async fn submit(&self, spec: &Value, random: &mut Random, patient: bool) -> Option<String> {
+        loop {
+            let at = random.below(self.cluster.len() as u64) as usize;
+            let job = serde_json::from_value(spec.clone()).unwrap();
+            match self.cluster.clients[at].create_job(job).await {
+                Ok(created) => return Some(created.job.info.id),
+                Err(error) => {
+                    // Not there, without a leader, or with a disk that is full.
+                    let told = error.problem().is_none_or(|problem| {
+                        problem.status == 503 || problem.code == "store_failed"
+                    });
+                    assert!(told, "{}: {error}", spec["key"]);
+                }
+            }
+            if !patient || self.is_over() {
+                return None;
+            }
+            random.moment_within(50).await;
+        }
+    }
+
+    /// Pauses the jobs that tick, so that their ledgers stand still.
+    pub async fn stop_recurring(&self) {
+        for job in &self.recurring {
+            let request = PauseRequest::default();
+            let paused = self.cluster.anywhere("a job is paused", async |client| {
+                client.pause_job(&job.id, &request).await
+            });
+            paused.await;
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The nodes under test: real processes, each in its own network namespace, on its own disk and with
+//! its own clock.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use bellwether_client::Client;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use parking_lot::Mutex;
+
+use crate::clock::{self, Clock};
+use crate::disk::Disk;
+use crate::history::History;
+use crate::net::Net;
+
+/// How long anything may take, on a machine that is busy with other tests.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+/// How long an answer may take before another node is asked.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Shards of a cluster under test.
+const SHARDS: &str = "6";
+/// Replicas of a shard.
+const REPLICAS: usize = 3;
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// A node.
+pub struct Node {
+    /// Its name.
+    pub name: &'static str,
+    at: usize,
+    zone: String,
+    dir: PathBuf,
+    process: Option<Child>,
+    /// Where its data is.
+    pub disk: Disk,
+    /// Its clock, if that can be wrong.
+    pub clock: Option<Clock>,
+    /// Whether it is to run: if it ends, it is started again.
+    wanted: bool,
+    /// Whether its disk has been full since it was last started.
+    pub was_full: bool,
+}
+
+/// A cluster. Fields are dropped in this order: processes, then what they run on.
+pub struct Cluster {
+    nodes: Vec<Mutex<Node>>,
+    /// How to talk to each node.
+    pub clients: Vec<Client>,
+    /// What connects them.
+    pub net: Net,
+    /// What happened to it.
+    pub history: History,
+}
+
+/// How nodes differ from one another.
+pub struct Shape {
+    /// The zones of all nodes.
+    pub zones: Vec<&'static str>,
+    /// Whether the clocks of some can be wrong.
+    pub clocks: bool,
+}
+
+impl Node {
+    fn spawn(&mut self, net: &Net) {
+        let log = std::fs::File::options().create(true).append(true).open(self.log_path());
+        let (address, first) = (net.address(self.at), net.address(0));
+        let mut command = net.command(self.at, env!("CARGO_BIN_EXE_bellwether"));
+        command
+            .args(["server", "--insecure", "--name", self.name, "--zone", &self.zone])
+            .args(["--listen", &format!("{address}:2355")])
+            .args(["--peer-listen", &format!("{address}:2356")])
+            .args(["--worker-slots", "16", "--worker-heartbeat", "500ms", "--worker-lease", "3s"])
+            .args(["--shutdown-grace", "5s", "--cluster-secret-file"])
+            .arg(self.dir.join("secret"))
+            .arg("--data-dir")
+            .arg(self.data_dir());
+        match self.at {
+            0 => command.args(["--shards", SHARDS]),
+            _ => command.args(["--join", &format!("{first}:2356")]),
+        };
+        if let Some(clock) = &self.clock {
+            clock.give_to(&mut command);
+        }
+        let command = command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null());
+        self.process = Some(command.stderr(log.unwrap()).spawn().unwrap());
+        self.wanted = true;
+        self.was_full = false;
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.join(format!("{}.log", self.name))
+    }
+
+    /// Where its data is.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.join(self.name).join("data")
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(process) = &self.process {
+            // It may have ended by itself.
+            let _ = kill(Pid::from_raw(process.id().cast_signed()), signal);
+        }
+    }
+
+    /// How it ended, if it has.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        let ended = self.process.as_mut()?.try_wait().unwrap()?;
+        if let Some(process) = self.process.take() {
+            clock::forget(process.id());
+        }
+        Some(ended)
+    }
+
+    fn reap(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.wait();
+            clock::forget(process.id());
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.reap();
+    }
+}
+
+impl Cluster {
+    /// Starts a cluster in a directory and waits until replicas and leaders are spread.
+    pub async fn start(dir: &Path, shape: Shape, history: History) -> Cluster {
+        let net = Net::new(shape.zones.len());
+        std::fs::write(dir.join("secret"), "known-to-these-nodes-alone\n").unwrap();
+        let mut nodes = Vec::new();
+        let mut clients = Vec::new();
+        for (at, zone) in shape.zones.into_iter().enumerate() {
+            let name = NAMES[at];
+            // One node at least has a clock that is always right.
+            let clock = (shape.clocks && at % 2 == 0)
+                .then(|| Clock::new(dir.join(format!("{name}.clock"))));
+            let disk = Disk::new(dir.join(name));
+            let (zone, dir) = (zone.to_owned(), dir.to_owned());
+            let (process, wanted, was_full) = (None, false, false);
+            let node = Node { name, at, zone, dir, process, disk, clock, wanted, was_full };
+            nodes.push(Mutex::new(node));
+            let server = format!("{}:2355", net.address(at));
+            clients.push(Client::builder().server(server).timeout(ANSWER_WITHIN).build().unwrap());
+        }
+        let cluster = Cluster { nodes, clients, net, history };
+        cluster.start_node(0);
+        cluster.until_ready(0).await;
+        (1..cluster.len()).for_each(|at| cluster.start_node(at));
+        cluster.settled().await;
+        cluster
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A node.
+    pub fn node(&self, at: usize) -> parking_lot::MutexGuard<'_, Node> {
+        self.nodes[at].lock()
+    }
+
+    /// The name of a node.
+    pub fn name(&self, at: usize) -> &'static str {
+        NAMES[at]
+    }
+
+    /// Starts a node, or starts it again.
+    pub fn start_node(&self, at: usize) {
+        self.node(at).spawn(&self.net);
+    }
+
+    /// Kills a node; with all that it has started if its machine is to go down.
+    pub fn kill(&self, at: usize, machine: bool) {
+        let mut node = self.node(at);
+        node.wanted = false;
+        node.signal(Signal::SIGKILL);
+        if machine {
+            self.net.kill_all(at);
+        }
+        node.reap();
+    }
+
+    /// Lets a node stand still.
+    pub fn pause(&self, at: usize) {
+        self.node(at).signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self, at: usize) {
+        self.node(at).signal(Signal::SIGCONT);
+    }
+
+    /// Stops a node in order and waits until it has ended.
+    pub async fn stop(&self, at: usize) {
+        let mut node = self.node(at);
+        node.wanted = false;
+        node.signal(Signal::SIGTERM);
+        drop(node);
+        let ended = self.until_ended(at).await;
+        assert!(ended.success(), "{} did not end in order: {ended}", self.name(at));
+    }
+
+    /// Waits until a node has ended by itself.
+    pub async fn until_ended(&self, at: usize) -> ExitStatus {
+        self.node(at).wanted = false;
+        let mut ended = None;
+        until("a node ends", async || {
+            ended = self.node(at).ended();
+            ended.is_some()
+        })
+        .await;
+        ended.unwrap()
+    }
+
+    /// Starts nodes again that have ended, as a service manager does, for ever. One may end by itself
+    /// only if its disk was full.
+    pub async fn supervise(&self) {
+        let mut look = tokio::time::interval(Duration::from_millis(500));
+        loop {
+            look.tick().await;
+            for at in 0..self.len() {
+                let mut node = self.node(at);
+                if !node.wanted {
+                    continue;
+                }
+                if let Some(status) = node.ended() {
+                    let said = node.log();
+                    let last = said.lines().next_back().unwrap_or_default();
+                    self.history.note(format!("{} has ended ({status}): {last}", node.name));
+                    assert!(node.was_full, "{} has ended by itself: {status}: {last}", node.name);
+                    assert!(!status.success(), "it must be started again");
+                    node.spawn(&self.net);
+                    node.was_full = node.disk.is_full();
+                }
+            }
+        }
+    }
+
+    /// Waits until a node takes requests.
+    pub async fn until_ready(&self, at: usize) {
+        until(&format!("{} is ready", self.name(at)), async || {
+            let mut node = self.node(at);
+            let ended = node.ended();
+            assert!(ended.is_none(), "{} has ended ({ended:?}): {}", node.name, node.log());
+            drop(node);
+            self.clients[at].health().await.is_ok_and(|health| health.ready)
+        })
+        .await;
+    }
+
+    /// Waits until every node is up, leads something, and every shard has all its replicas, as all
+    /// nodes see it.
+    pub async fn settled(&self) {
+        for client in &self.clients {
+            until("replicas and leaders are spread", async || {
+                let Ok(cluster) = client.cluster().await else { return false };
+                let up = cluster.nodes.iter().filter(|node| node.state == "up" && node.leads > 0);
+                let spread = |shard: &bellwether_api::ShardState| {
+                    let replicas = if shard.shard == 0 { self.len() } else { REPLICAS };
+                    let complete = shard.voters.len() == replicas && shard.learners.is_empty();
+                    complete && shard.leader.is_some() && shard.term > 0
+                };
+                up.count() == self.len() && cluster.shards.iter().all(spread)
+            })
+            .await;
+        }
+    }
+
+    /// The nodes by how many shards they lead, the most first.
+    pub async fn most_leading_first(&self) -> Vec<usize> {
+        let cluster = self.anywhere("who leads", async |client| client.cluster().await).await;
+        let leads = |at: &usize| {
+            let name = self.name(*at);
+            cluster.nodes.iter().find(|node| node.name == name).map_or(0, |node| node.leads)
+        };
+        let mut order: Vec<usize> = (0..self.len()).collect();
+        order.sort_by_key(|at| std::cmp::Reverse(leads(at)));
+        order
+    }
+
+    /// Asks all nodes at once until one has the answer: those without a replica of what is asked for
+    /// may take long to say so.
+    pub async fn anywhere<T>(
+        &self,
+        what: &str,
+        ask: impl AsyncFn(&Client) -> Result<T, bellwether_client::ClientError>,
+    ) -> T {
+        let begun = Instant::now();
+        let mut look = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            look.tick().await;
+            let asking = self.clients.iter().map(|client| Box::pin(ask(client)));
+            match futures::future::select_ok(asking).await {
+                Ok((answer, _)) => return answer,
+                Err(error) => {
+                    assert!(begun.elapsed() < PATIENCE, "nobody answers: {what}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    let mut look = tokio::time::interval(Duration::from_millis(50));
+    while !holds().await {
+        assert!(begun.elapsed() < PATIENCE, "waited too long: {what}");
+        look.tick().await;
+    }
+}
