@@ -7,6 +7,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "bellwether/worker/v1/worker.proto",
             "bellwether/peer/v1/peer.proto",
             "bellwether/node/v1/node.proto",
+            "bellwether/node/v1/rows.proto",
         ],
         ["proto"],
     )?;

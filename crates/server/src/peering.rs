@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::cluster::{Cluster, service};
+use crate::cluster::{Cluster, rows_service, service};
 use crate::config::{Config, InvalidConfig};
 use crate::http;
 use crate::start::host_name;
@@ -122,6 +122,7 @@ impl Peering {
         let listener = self.listener?;
         let routes = tonic::service::Routes::new(engine.service());
         let routes = routes.add_service(service(cluster.clone()));
+        let routes = routes.add_service(rows_service(cluster.clone()));
         let mut router = routes.prepare().into_axum_router();
         if let Some(secret) = self.secret {
             let expected: [u8; 32] = Sha256::digest(secret.as_bytes()).into();

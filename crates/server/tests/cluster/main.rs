@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod far;
 mod leaving;
+mod moving;
 mod nodes;
 
 use bellwether_api::{JobStatus, RunStatus};
