@@ -153,6 +153,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         next_shard: AtomicUsize::new(rand::random_range(0..64)),
     });
     let _ = later.set(Arc::downgrade(&node));
+    node.batches.belong_to(&node);
     let around: Weak<Cluster> = Arc::downgrade(&cluster);
     node.remotes.set_surroundings(around);
     cluster.set_hands(Hands {

@@ -74,7 +74,8 @@ impl Old {
     }
 
     fn create(&mut self, shard: Shard, now: Time, form: RuleForm) -> JobId {
-        let handler = HandlerTarget { name: "bellwether.noop".to_owned(), ..Default::default() };
+        let handler =
+            HandlerTarget { job_type: "bellwether.noop".to_owned(), ..Default::default() };
         let schedule = Schedule { any: vec![Rule { form: Some(form) }], ..Schedule::default() };
         let definition = Definition {
             target: Some(Target::Handler(handler)),

@@ -115,6 +115,10 @@ async fn r126_a_node_that_is_removed_finishes_what_its_worker_runs_and_gets_no_m
         "key": "long", "schedule": {"delay": "1h"}, "command": wait, "queue": "q2",
     });
     leaving.client.create_job(spec_of(spec)).await.unwrap();
+    let spec = json!({
+        "key": "next", "schedule": {"delay": "1h"}, "command": "true", "queue": "q2",
+    });
+    leaving.client.create_job(spec_of(spec)).await.unwrap();
     let run = leaving.client.trigger_job("long").await.unwrap();
     let client = trio.nodes[0].client.clone();
     trio.until("it runs", async || client.run(&run).await.unwrap().status == RunStatus::Running)
@@ -125,7 +129,7 @@ async fn r126_a_node_that_is_removed_finishes_what_its_worker_runs_and_gets_no_m
         shards.iter().all(|shard| !shard.voters.contains(&name) && !shard.learners.contains(&name))
     })
     .await;
-    let again = client.trigger_job("long").await.unwrap();
+    let again = client.trigger_job("next").await.unwrap();
     assert_eq!(client.run(&run).await.unwrap().status, RunStatus::Running, "it goes on");
     let known = client.cluster().await.unwrap().nodes;
     assert!(known.iter().any(|node| node.name == name), "it is not forgotten meanwhile");

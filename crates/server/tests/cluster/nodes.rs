@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 /// How long a condition may take to come true, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(150);
 const SHARDS: u16 = 4;
 
 /// A node.

@@ -77,8 +77,9 @@ impl Cluster {
 
     /// The nodes that have a shard, its leader first: whatever anybody was told of, that has it.
     fn who_has(&self, shard: Shard) -> Vec<u64> {
-        let leader = self.leader(shard);
         let own = self.identity.node;
+        let is_up = |node: &u64| *node == own || self.book.get(*node).is_some_and(|k| k.is_up());
+        let leader = self.leader(shard).filter(is_up);
         let others = self.book.replicas(shard).into_iter();
         let others = others.filter(|(node, said)| said.voters.contains(node)).map(|(node, _)| node);
         let others = others.filter(|node| Some(*node) != leader && *node != own);
