@@ -144,10 +144,12 @@ impl Trio {
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
             .with_test_writer()
             .try_init();
-        Trio::start_many(3, change).await
+        let trio = Trio::start_many(3, change).await;
+        trio.settled().await;
+        trio
     }
 
-    /// More than three.
+    /// As many as wanted, which have yet to settle.
     pub async fn start_many(count: usize, change: impl Fn(&mut Config) + 'static) -> Trio {
         let any = "127.0.0.1:0";
         let first = start(tempfile::tempdir().unwrap(), any, Vec::new(), &change).await;
@@ -157,9 +159,7 @@ impl Trio {
             let dir = tempfile::tempdir().unwrap();
             nodes.push(start(dir, any, join.clone(), &change).await);
         }
-        let trio = Trio { nodes, change: Box::new(change) };
-        trio.settled().await;
-        trio
+        Trio { nodes, change: Box::new(change) }
     }
 
     /// Waits until every shard has three voters, and every node leads some.
