@@ -8,6 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "bellwether/peer/v1/peer.proto",
             "bellwether/node/v1/node.proto",
             "bellwether/node/v1/live.proto",
+            "bellwether/node/v1/rows.proto",
         ],
         ["proto"],
     )?;

@@ -168,6 +168,12 @@ pub enum StoreError {
     /// The engine is shutting down.
     #[error("the store is closed")]
     Closed,
+    /// The shard is stored on other nodes, none of which could be asked. Try again.
+    #[error("no node that has shard {shard} can be reached")]
+    Unreachable {
+        /// The shard.
+        shard: Shard,
+    },
 }
 
 /// One row of a scan: key and value.
@@ -189,4 +195,18 @@ pub trait View: Send + Sync {
 
     /// The rows with `from <= key < to`, descending.
     fn scan_back<'a>(&'a self, family: Family, from: &[u8], to: &[u8]) -> Rows<'a>;
+
+    /// Whether reading may mean asking another node. Whoever is about to read much then says so
+    /// first, with [`View::foresee`].
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    /// Says which keys are read next, so that they can be fetched together.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn foresee(&self, _keys: &[(Family, Bytes)]) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

@@ -190,6 +190,12 @@ impl RaftEngine {
         Ok(())
     }
 
+    /// Reaches a node at an address from now on, whatever its groups say: they agree on where their
+    /// members are, and cannot while too many of them have moved.
+    pub fn set_address(&self, node: u64, address: &str) {
+        self.network.set_address(node, address);
+    }
+
     /// What other nodes may ask of this one.
     #[must_use]
     pub fn service(&self) -> PeersServer<Service> {

@@ -9,7 +9,6 @@ use bellwether_core::read;
 use bellwether_core::turn::{HeldJob, Input, Notice, Reply};
 use bellwether_core::waist::{Shard, StoreError, View};
 use bellwether_raft::engine::RaftEngine;
-use bellwether_store::Engine;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -62,10 +61,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// The newest durable state.
+    /// The newest durable state of all shards. What this node has no replica of is read elsewhere:
+    /// whoever reads much does so where waiting keeps nobody.
     #[must_use]
     pub fn view(&self) -> Arc<dyn View> {
-        self.engine.view()
+        self.cluster.view()
     }
 
     /// Whether there are no other nodes.
@@ -77,7 +77,7 @@ impl Node {
     /// A view that shows everything about a shard that anybody was told of before this was called.
     ///
     /// # Errors
-    /// When nobody can say, or this node has no replica of it.
+    /// When nobody can say.
     pub async fn view_of(&self, shard: Shard) -> Result<Arc<dyn View>, Failure> {
         if !self.is_alone() {
             self.cluster.catch_up(shard).await?;

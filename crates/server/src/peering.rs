@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::cluster::service;
+use crate::cluster::{rows_service, service};
 use crate::config::{Config, InvalidConfig};
 use crate::node::Node;
 use crate::start::host_name;
@@ -118,6 +118,7 @@ impl Peering {
         let routes = tonic::service::Routes::new(node.engine.service());
         let routes = routes.add_service(service(node.cluster.clone()));
         let routes = routes.add_service(live::service(node.clone(), stop.clone()));
+        let routes = routes.add_service(rows_service(node.cluster.clone()));
         let mut router = routes.prepare().into_axum_router();
         if let Some(secret) = self.secret {
             let expected: [u8; 32] = Sha256::digest(secret.as_bytes()).into();

@@ -92,7 +92,9 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         (0..identity.shards).map(ShardHandle::new).unzip();
     dispatch.set_shards(shards.clone());
     let started = clock::now();
-    let row = NodeRow { node: identity.node, ..row };
+    let own = nodes.iter().find(|node| node.node == identity.node);
+    let name = own.map_or_else(|| row.name.clone(), |own| own.name.clone());
+    let row = NodeRow { node: identity.node, name, ..row };
     let cluster = Cluster::new(
         identity.clone(),
         engine.clone(),
@@ -155,6 +157,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         stop: stop.clone(),
     });
     let _ = later.set(Arc::downgrade(&node));
+    node.batches.belong_to(&node);
     let around: Weak<Cluster> = Arc::downgrade(&cluster);
     node.remotes.set_surroundings(around);
     cluster.set_hands(Hands {
@@ -183,6 +186,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     cluster.acting.spawn(cluster.clone().keep_stopping(stop_acting.clone()));
     server.until_led().await?;
     if let Some(worker) = &worker {
+        end_far_orphans(&node).await;
         worker.start();
     }
     cluster.acting.spawn(cluster.clone().introduce(stop_acting.clone()));
@@ -199,6 +203,17 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     server.ingesting = ingest::start(&node, &stop)?;
     backup::keep_schedule(&node);
     Ok(server)
+}
+
+/// Ends processes left behind whose runs only other nodes know. If these cannot be asked, they are
+/// left: a node that starts must not wait for others for ever.
+async fn end_far_orphans(node: &Arc<Node>) {
+    let view = node.view();
+    if view.is_far()
+        && let Err(error) = end_orphans(view, &node.cluster.identity.instance()).await
+    {
+        tracing::warn!("not all processes left behind could be looked for: {error:#}");
+    }
 }
 
 /// What is done when a shard has been taken over: workers that hold runs of it get a fresh lease,
@@ -473,6 +488,20 @@ impl RunningServer {
         }
     }
 
+    /// Waits until what workers of this node have said is with those who lead.
+    async fn until_told(&self) {
+        let led = |shard: &&ShardHandle| self.node.cluster.leader(shard.shard).is_some();
+        let telling = self.node.shards.iter().filter(led).map(async |shard| {
+            if shard.acts_here() {
+                shard.barrier().await;
+            } else {
+                // It comes after all else that was said.
+                let _ = shard.report_durably(Vec::new()).await;
+            }
+        });
+        join_all(telling).await;
+    }
+
     /// Stops in order: no more requests, no more launches, running work finished or handed back,
     /// everything stored.
     ///
@@ -489,6 +518,7 @@ impl RunningServer {
         self.node.remotes.stop();
         if let Some(worker) = &self.node.worker {
             worker.drain(self.node.config.shutdown_grace).await;
+            let _ = tokio::time::timeout(COMMIT_WITHIN, self.until_told()).await;
         }
         let _ = self.serving.await;
         self.ingesting.wait().await;

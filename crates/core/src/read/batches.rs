@@ -2,7 +2,7 @@
 
 use super::lists::{Found, Merged};
 use super::runs::{StoredRun, run};
-use super::{LOOK_MAX, read};
+use super::{LOOK_MAX, ahead, read};
 use crate::batch::Progress;
 use crate::id::{BatchId, JobId, RunId};
 use crate::key;
@@ -40,6 +40,10 @@ pub fn batch(
     let Some(row) = read::<BatchRow>(view, Family::Batch, &key::batch(id))? else {
         return Ok(None);
     };
+    if view.is_far() {
+        let part = |shard: &Shard| (Family::Batch, key::batch_part(*shard, id));
+        view.foresee(&shards.iter().map(part).collect::<Vec<_>>())?;
+    }
     let parts = shards.iter().map(|shard| {
         Ok(read(view, Family::Batch, &key::batch_part(*shard, id))?.unwrap_or_default())
     });
@@ -91,18 +95,28 @@ pub fn batches(
     });
     let mut merged = Merged::new(sources.collect(), |key| key::read_batch(key));
     let mut items = Vec::new();
-    let mut last = None;
-    for _ in 0..LOOK_MAX {
-        if items.len() >= limit {
-            return Ok(Found { items, cursor: last });
-        }
-        let Some((id, value)) = merged.next()? else {
+    let (mut last, mut looked) = (None, 0);
+    while looked < LOOK_MAX && items.len() < limit {
+        let rows = merged.some(limit - items.len())?;
+        if rows.is_empty() {
             return Ok(Found { items, cursor: None });
-        };
-        last = Some(id);
-        let row: BatchRow = record::decode("batch", value)?;
-        let wanted = namespace.is_none_or(|namespace| namespace == row.namespace_name());
-        if wanted && row.is_accepted() {
+        }
+        looked += rows.len();
+        last = rows.last().map(|(id, _)| *id);
+        let mut wanted = Vec::new();
+        for (id, value) in rows {
+            let row: BatchRow = record::decode("batch", value)?;
+            let here = namespace.is_none_or(|namespace| namespace == row.namespace_name());
+            wanted.extend((here && row.is_accepted()).then_some(id));
+        }
+        if view.is_far() {
+            let parts = wanted.iter().flat_map(|id| {
+                let of = |shard: &Shard| (Family::Batch, key::batch_part(*shard, *id));
+                shards.iter().map(of)
+            });
+            view.foresee(&parts.collect::<Vec<_>>())?;
+        }
+        for id in wanted {
             items.extend(batch(view, shards, id)?);
         }
     }
@@ -145,19 +159,20 @@ pub fn batch_runs(
     });
     let mut merged = Merged::new(sources.collect(), |key| key::read_held(key));
     let mut items = Vec::new();
-    let mut last = None;
-    for _ in 0..LOOK_MAX {
-        if items.len() >= limit {
-            return Ok(Found { items, cursor: last });
-        }
-        let Some((job, _)) = merged.next()? else {
+    let (mut last, mut looked) = (None, 0);
+    while looked < LOOK_MAX && items.len() < limit {
+        let rows = merged.some(limit - items.len())?;
+        if rows.is_empty() {
             return Ok(Found { items, cursor: None });
-        };
-        last = Some(job);
-        if let Some(found) = run(view, RunId { job, n: 1 })?
-            && (statuses.is_empty() || statuses.contains(&found.run.status()))
-        {
-            items.push(found);
+        }
+        looked += rows.len();
+        last = rows.last().map(|(job, _)| *job);
+        let ids: Vec<RunId> = rows.into_iter().map(|(job, _)| RunId { job, n: 1 }).collect();
+        ahead::runs(view, &ids)?;
+        for id in ids {
+            let found = run(view, id)?;
+            let wanted = |run: RunStatus| statuses.is_empty() || statuses.contains(&run);
+            items.extend(found.filter(|found| wanted(found.run.status())));
         }
     }
     Ok(Found { items, cursor: last })

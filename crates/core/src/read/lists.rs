@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::jobs::{JobStatus, StoredJob, job};
 use super::runs::{StoredRun, run, with_definition};
-use super::{LOOK_MAX, shard_row};
+use super::{LOOK_MAX, ahead, shard_row};
 use crate::id::{JobId, RunId};
 use crate::key::{self, Place, TagKind};
 use crate::record::{self, RunStatus};
@@ -108,19 +108,17 @@ pub fn jobs(
     };
     let mut merged = Merged::new(sources, id_of);
     let mut items = Vec::new();
-    let mut last = None;
-    for _ in 0..LOOK_MAX {
-        if items.len() >= limit {
-            return Ok(Found { items, cursor: last });
-        }
-        let Some((id, _)) = merged.next()? else {
+    let (mut last, mut looked) = (None, 0);
+    while looked < LOOK_MAX && items.len() < limit {
+        let ids: Vec<JobId> = merged.some(limit - items.len())?.into_iter().map(|r| r.0).collect();
+        if ids.is_empty() {
             return Ok(Found { items, cursor: None });
-        };
-        last = Some(id);
-        if let Some(found) = job(view, id)?
-            && filter.matches(&found)
-        {
-            items.push(found);
+        }
+        looked += ids.len();
+        last = ids.last().copied();
+        ahead::jobs(view, &ids)?;
+        for id in ids {
+            items.extend(job(view, id)?.filter(|found| filter.matches(found)));
         }
     }
     Ok(Found { items, cursor: last })
@@ -155,6 +153,7 @@ pub fn jobs_by_key(
     cut |= rows.len() > limit;
     rows.truncate(limit);
     let last = rows.last().map(|(name, _)| name.clone());
+    ahead::jobs(view, &rows.iter().map(|(_, id)| *id).collect::<Vec<_>>())?;
     let mut items = Vec::new();
     for (_, id) in rows {
         if let Some(found) = job(view, id)?
@@ -229,16 +228,18 @@ pub fn runs(
             let (job, n) = key::read_run(key)?;
             Ok(RunId { job, n: n.unwrap_or(1) })
         });
-        while let Some((id, value)) = merged.next()? {
-            looked += 1;
-            let row = record::decode("active", value)?;
-            if let Some(found) = with_definition(view, id, row)?
-                && filter.matches(&found)
-            {
-                items.push(found);
+        loop {
+            let rows = merged.some(limit - items.len())?;
+            let Some((last, _)) = rows.last() else { break };
+            let last = *last;
+            looked += rows.len();
+            ahead::definitions(view, rows.iter().map(|(id, _)| *id))?;
+            for (id, value) in rows {
+                let row = record::decode("active", value)?;
+                items.extend(with_definition(view, id, row)?.filter(|run| filter.matches(run)));
             }
             if items.len() >= limit || looked >= LOOK_MAX {
-                return Ok(Found { items, cursor: Some(RunCursor::Open(id)) });
+                return Ok(Found { items, cursor: Some(RunCursor::Open(last)) });
             }
         }
     }
@@ -311,18 +312,21 @@ fn dead_runs(
     });
     let mut items = Vec::new();
     let mut looked = 0;
-    while let Some(((time, _, id), _)) = merged.next()? {
-        looked += 1;
-        if let Some(found) = run(view, id)?
-            && filter.matches(&found)
-        {
-            items.push(found);
+    loop {
+        let rows = merged.some(limit - items.len())?;
+        let ids: Vec<RunId> = rows.iter().map(|((_, _, id), _)| *id).collect();
+        let Some(((time, _, last), _)) = rows.last() else {
+            return Ok(Found { items, cursor: None });
+        };
+        looked += ids.len();
+        ahead::runs(view, &ids)?;
+        for id in ids {
+            items.extend(run(view, id)?.filter(|run| filter.matches(run)));
         }
         if items.len() >= limit || looked >= LOOK_MAX {
-            return Ok(Found { items, cursor: Some(RunCursor::Ended(time, id)) });
+            return Ok(Found { items, cursor: Some(RunCursor::Ended(*time, *last)) });
         }
     }
-    Ok(Found { items, cursor: None })
 }
 
 /// Ended runs from history, over all retention classes.
@@ -359,19 +363,22 @@ fn ended_runs(
     });
     let mut items = Vec::new();
     let mut looked = 0;
-    while let Some(((time, _, id), value)) = merged.next()? {
-        looked += 1;
-        let row = record::decode("history", value)?;
-        if let Some(found) = with_definition(view, id, row)?
-            && filter.matches(&found)
-        {
-            items.push(found);
+    loop {
+        let rows = merged.some(limit - items.len())?;
+        let Some(((time, _, last), _)) = rows.last() else {
+            return Ok(Found { items, cursor: None });
+        };
+        let cursor = RunCursor::Ended(*time, *last);
+        looked += rows.len();
+        ahead::definitions(view, rows.iter().map(|((_, _, id), _)| *id))?;
+        for ((_, _, id), value) in rows {
+            let row = record::decode("history", value)?;
+            items.extend(with_definition(view, id, row)?.filter(|run| filter.matches(run)));
         }
         if items.len() >= limit || looked >= LOOK_MAX {
-            return Ok(Found { items, cursor: Some(RunCursor::Ended(time, id)) });
+            return Ok(Found { items, cursor: Some(cursor) });
         }
     }
-    Ok(Found { items, cursor: None })
 }
 
 /// Several descending scans as one. Rows of the same time come in the order of their shards.
@@ -399,7 +406,19 @@ impl<'a, K: Ord + Copy, F: Fn(&Bytes) -> Result<K, StoreError>> Merged<'a, K, F>
         Ok(())
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<(K, Bytes)>, StoreError> {
+    /// Some of the next rows, as many as are looked at together and `most` of them. There are no more
+    /// if it is empty.
+    pub(super) fn some(&mut self, most: usize) -> Result<Vec<(K, Bytes)>, StoreError> {
+        let mut rows = Vec::new();
+        while rows.len() < most.clamp(1, ahead::AHEAD)
+            && let Some(row) = self.next()?
+        {
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    fn next(&mut self) -> Result<Option<(K, Bytes)>, StoreError> {
         if !self.started {
             self.started = true;
             for source in 0..self.sources.len() {

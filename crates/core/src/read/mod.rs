@@ -4,6 +4,7 @@
 //! whichever of its two forms it is stored. Lists do a bounded amount of work per page: a page may
 //! come back with fewer rows than asked for, and a place to go on from.
 
+mod ahead;
 mod batches;
 mod groups;
 mod jobs;

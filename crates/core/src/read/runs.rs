@@ -1,6 +1,6 @@
 //! Single runs, the runs of a job, and what they printed.
 
-use super::{read, shard_row};
+use super::{ahead, read, shard_row};
 use crate::id::{JobId, RunId};
 use crate::key::{self, DueKey, DueKind, Place};
 use crate::record::{self, Cause, Definition, Filed, JobRow, OneOff, OutputChunk, Run, RunRow};
@@ -44,7 +44,7 @@ pub fn run(view: &dyn View, id: RunId) -> Result<Option<StoredRun>, StoreError> 
     }
 }
 
-fn filed(view: &dyn View, id: RunId) -> Result<Option<Filed>, StoreError> {
+pub(super) fn filed(view: &dyn View, id: RunId) -> Result<Option<Filed>, StoreError> {
     if id.n == 1
         && let Some(filed) = read::<Filed>(view, Family::Index, &key::job(id.job))?
     {
@@ -120,15 +120,20 @@ pub fn runs_of(
     }
     let (from, to) = key::runs(job);
     let to = before.map_or(to, |n| key::run(RunId { job, n }));
-    let mut found = Vec::new();
-    for row in view.scan_back(Family::State, &from, &to) {
+    let mut rows = view.scan_back(Family::State, &from, &to).map(|row| {
         let (_, n) = key::read_run(&row?.0)?;
-        let id = RunId { job, n: n.unwrap_or(0) };
-        if let Some(run) = run(view, id)? {
-            found.push(run);
-        }
-        if found.len() >= limit {
+        Ok(RunId { job, n: n.unwrap_or(0) })
+    });
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let some = rows.by_ref().take(ahead::AHEAD.min(limit - found.len()));
+        let ids = some.collect::<Result<Vec<RunId>, StoreError>>()?;
+        if ids.is_empty() {
             break;
+        }
+        ahead::runs(view, &ids)?;
+        for id in ids {
+            found.extend(run(view, id)?);
         }
     }
     Ok(found)

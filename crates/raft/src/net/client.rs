@@ -19,7 +19,7 @@ use openraft::raft::{
 };
 use openraft::type_config::alias::SnapshotOf;
 use openraft::{AnyError, OptionalSend};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -40,19 +40,34 @@ pub struct Network {
     dialing: Dialing,
     /// By address: one connection serves all groups. It is made when it is first needed.
     ways: Arc<Mutex<BTreeMap<String, Way>>>,
+    /// Where nodes are reached that are not where their groups believe they are.
+    moved: Arc<RwLock<BTreeMap<u64, String>>>,
 }
 
 impl Network {
     /// Nobody has been reached yet.
     #[must_use]
     pub fn new(identity: Identity, dialing: Dialing) -> Network {
-        Network { identity, dialing, ways: Arc::default() }
+        Network { identity, dialing, ways: Arc::default(), moved: Arc::default() }
     }
 
     /// The connections of one group.
     #[must_use]
     pub fn of_group(&self, group: Shard) -> GroupNetwork {
         GroupNetwork { network: self.clone(), group }
+    }
+
+    /// Reaches a node at an address from now on, whatever its groups say.
+    pub fn set_address(&self, node: u64, address: &str) {
+        if self.moved.read().get(&node).is_none_or(|known| known != address) {
+            self.moved.write().insert(node, address.to_owned());
+        }
+    }
+
+    /// The way to a node that a group knows at an address.
+    fn way_to(&self, node: u64, address: &str) -> io::Result<Way> {
+        let moved = self.moved.read().get(&node).cloned();
+        self.way(moved.as_deref().unwrap_or(address))
     }
 
     fn way(&self, address: &str) -> io::Result<Way> {
@@ -83,20 +98,16 @@ impl RaftNetworkFactory<Types> for GroupNetwork {
             to: target,
             group: u32::from(self.group),
         };
-        let client = self.network.way(&peer.address).map(|channel| {
-            PeersClient::new(channel)
-                .max_decoding_message_size(MESSAGE_MAX)
-                .max_encoding_message_size(MESSAGE_MAX)
-        });
-        Client { header, client: client.map_err(|error| error.to_string()) }
+        Client { header, network: self.network.clone(), address: peer.address.clone() }
     }
 }
 
 /// One group's way to one peer.
 pub struct Client {
     header: wire::Header,
-    /// Or why there can be none.
-    client: Result<PeersClient<Way>, String>,
+    network: Network,
+    /// Where the group believes the peer to be.
+    address: String,
 }
 
 fn unreachable(error: impl std::fmt::Display) -> Unreachable<Types> {
@@ -108,8 +119,12 @@ fn refused(error: &io::Error) -> RPCError<Types> {
 }
 
 impl Client {
-    fn client(&self) -> Result<PeersClient<Way>, RPCError<Types>> {
-        self.client.clone().map_err(|error| RPCError::Unreachable(unreachable(error)))
+    /// Looked up whenever something is said: the peer may have moved.
+    fn client(&self) -> Result<PeersClient<Way>, Unreachable<Types>> {
+        let way = self.network.way_to(self.header.to, &self.address).map_err(unreachable)?;
+        Ok(PeersClient::new(way)
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX))
     }
 
     /// Waits for an answer, but not for ever.
@@ -224,7 +239,7 @@ impl RaftNetworkV2<Types> for Client {
         let ShardCopy::View(view) = snapshot.snapshot else {
             return Err(StreamingError::Unreachable(unreachable("a copy cannot be passed on")));
         };
-        let mut client = self.client.clone().map_err(unreachable)?;
+        let mut client = self.client()?;
         let head = wire::SnapshotHead {
             header: Some(self.header.clone()),
             vote: Some(ballot(&leader)),

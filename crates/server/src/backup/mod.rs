@@ -2,7 +2,8 @@
 //!
 //! What a backup is made of and how it is taken is the business of `bellwether_backup`; here is who
 //! may begin one and when, what is remembered of it, and where its views come from. A view is taken
-//! for each shard anew and dropped when the shard has been copied.
+//! for each shard anew and dropped when the shard has been copied. Of a shard that this node has no
+//! replica of, another node keeps one for as long as that takes.
 //!
 //! Whoever has taken a backup on the schedule removes the oldest beyond those that are to be kept.
 //! One that was asked for removes nothing.
@@ -245,7 +246,7 @@ struct NodeSource(Arc<Node>);
 impl Source for NodeSource {
     fn view(&self, shard: Shard) -> BoxFuture<'_, Result<Arc<dyn View>, StoreError>> {
         Box::pin(async move {
-            let view = self.0.view_of(shard).await;
+            let view = self.0.cluster.steady_view(shard).await;
             view.map_err(|error| StoreError::Failed(error.to_string()))
         })
     }

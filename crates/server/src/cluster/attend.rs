@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use bellwether_core::record::{NodeRow, NodeState};
 use bellwether_core::turn::{Input, NodeChange, Reply};
 use bellwether_store::Engine;
 use futures::future::join_all;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Cluster;
 use super::wire::attend::{self, Said, SaidOfActing, SaidOfReplica};
 use crate::shard::Failure;
-use crate::work::RosterEntry;
+use crate::work::{RosterEntry, is_built_in};
 
 /// How often a node is heard.
 const EVERY: Duration = Duration::from_millis(500);
@@ -60,7 +61,20 @@ impl Cluster {
             stopping: self.stopping.load(Ordering::Relaxed),
             workers: self.hands.get().map(|hands| hands.dispatch.seated()).unwrap_or_default(),
             removed: false,
+            leaving: false,
+            hears: self.hears(),
         }
+    }
+
+    /// The other nodes that are up.
+    fn hears(&self) -> Vec<NodeRow> {
+        let up = self.book.all().into_iter().filter(|known| known.is_up());
+        up.map(|known| known.row).collect()
+    }
+
+    /// Whether this node is to leave the cluster.
+    fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed) || self.row().state() == NodeState::Leaving
     }
 
     /// Bytes on disk, as of a few seconds ago.
@@ -76,11 +90,15 @@ impl Cluster {
         }
     }
 
-    /// The workers that are connected to other nodes that are up.
+    /// The workers that are connected to other nodes that are up, and stay.
     fn workers_elsewhere(&self) -> Vec<RosterEntry> {
         let up = self.book.all().into_iter().filter(|known| known.is_up());
-        let said = up.filter_map(|known| known.heard).map(|(_, said)| said);
-        said.flat_map(|said| said.workers).collect()
+        let workers = up.flat_map(|known| {
+            let leaves = known.row.state() == NodeState::Leaving;
+            let workers = known.heard.map(|(_, said)| said.workers).unwrap_or_default();
+            workers.into_iter().filter(move |(name, _, _)| !(leaves && is_built_in(name)))
+        });
+        workers.collect()
     }
 
     /// Tells all others how this node stands, until told to stop.
@@ -98,6 +116,12 @@ impl Cluster {
             let company = !self.book.is_empty();
             if let Some(hands) = self.hands.get() {
                 hands.dispatch.hints.want(company);
+                if let Some(worker) = hands.worker.as_ref().filter(|_| self.is_leaving()) {
+                    worker.retire();
+                }
+            }
+            for known in self.book.all() {
+                self.engine.set_address(known.row.node, &known.row.peer_address);
             }
             if !company {
                 continue;
@@ -105,6 +129,7 @@ impl Cluster {
             self.company.lock().get_or_insert_with(Instant::now);
             self.tell_all().await;
             self.note_touch();
+            self.look_what_is_here();
             if let Some(hands) = self.hands.get() {
                 hands.dispatch.set_afar(self.workers_elsewhere());
             }
@@ -128,6 +153,7 @@ impl Cluster {
                     if said.removed {
                         self.was_removed();
                     }
+                    self.leaving.fetch_or(said.leaving, Ordering::Relaxed);
                     self.book.heard(said);
                     self.book.answered(node);
                 }

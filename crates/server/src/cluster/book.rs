@@ -23,6 +23,8 @@ pub struct Known {
     pub heard: Option<(Instant, Said)>,
     /// When it last answered this node.
     pub answered: Option<Instant>,
+    /// Where others hear it, if this node does not.
+    elsewhere: Option<String>,
     /// Since when it is down; since it was first known, if it was never heard.
     since: Instant,
 }
@@ -44,6 +46,20 @@ impl Known {
     fn has(&self, worker: &str) -> bool {
         let said = self.heard.as_ref().map(|(_, said)| said);
         said.is_some_and(|said| said.workers.iter().any(|(name, _, _)| &**name == worker))
+    }
+
+    /// What is stored about it, but where it is reached really.
+    fn moved(&self, stored: NodeRow) -> NodeRow {
+        match (&self.heard, &self.elsewhere) {
+            (Some((_, said)), _) if self.is_up() => NodeRow {
+                peer_address: said.row.peer_address.clone(),
+                api_address: said.row.api_address.clone(),
+                zone: said.row.zone.clone(),
+                ..stored
+            },
+            (_, Some(address)) => NodeRow { peer_address: address.clone(), ..stored },
+            _ => stored,
+        }
     }
 
     /// How long it has been silent.
@@ -70,6 +86,10 @@ impl Book {
                 nodes.remove(&row.node);
                 self.removed.lock().insert(row.node);
             } else {
+                let row = match nodes.get(&row.node) {
+                    Some(known) => known.moved(row),
+                    None => row,
+                };
                 note(&mut nodes, row);
             }
         }
@@ -86,7 +106,16 @@ impl Book {
         if let Some(known) = nodes.get(&row.node) {
             row.state = known.row.state;
         }
+        for other in &said.hears {
+            if let Some(known) = nodes.get_mut(&other.node)
+                && !known.is_up()
+            {
+                known.elsewhere = Some(other.peer_address.clone());
+                known.row.peer_address.clone_from(&other.peer_address);
+            }
+        }
         let known = note(&mut nodes, row);
+        known.elsewhere = None;
         known.heard = Some((Instant::now(), said));
         true
     }
@@ -185,6 +214,7 @@ fn note(nodes: &mut BTreeMap<u64, Known>, row: NodeRow) -> &mut Known {
         row: row.clone(),
         heard: None,
         answered: None,
+        elsewhere: None,
         since: Instant::now(),
     });
     known.row = row;
@@ -214,8 +244,29 @@ mod tests {
             replicas: Vec::new(),
             stopping: false,
             removed: false,
+            leaving: false,
+            hears: Vec::new(),
             workers: Vec::new(),
         }
+    }
+
+    fn at(address: &str) -> NodeRow {
+        NodeRow { peer_address: address.to_owned(), ..row(NodeState::Member) }
+    }
+
+    #[test]
+    fn r126_a_node_is_where_it_says_then_where_others_hear_it_then_where_it_was() {
+        let book = Book::default();
+        let address = || book.get(2).unwrap().row.peer_address;
+        book.set_rows(1, vec![at("old")]);
+        assert_eq!(address(), "old");
+        let third = NodeRow { node: 3, ..row(NodeState::Member) };
+        book.heard(Said { row: third, hears: vec![at("heard")], ..said() });
+        book.set_rows(1, vec![at("old")]);
+        assert_eq!(address(), "heard");
+        book.heard(Said { row: at("new"), ..said() });
+        book.set_rows(1, vec![at("old")]);
+        assert_eq!(address(), "new", "it has not been stored yet");
     }
 
     #[test]

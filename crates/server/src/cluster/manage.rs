@@ -17,12 +17,14 @@ use bellwether_core::turn::{Input, NodeChange};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::node::v1;
 use bellwether_protocol::node::v1::change_request::What;
+use bellwether_raft::types::Peer;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::Cluster;
 use super::wire::attend::SaidOfReplica;
+use super::{Cluster, Known};
 use crate::clock;
+use crate::work::is_built_in;
 
 /// How often it is looked at.
 const EVERY: Duration = Duration::from_secs(1);
@@ -47,7 +49,11 @@ impl Cluster {
                 () = stop.cancelled() => return,
                 _ = interval.tick() => {}
             }
-            if !self.shards[0].acts_here() || self.book.all().is_empty() {
+            if self.book.is_empty() {
+                continue;
+            }
+            self.say_who_moved().await;
+            if !self.shards[0].acts_here() {
                 continue;
             }
             self.complete_replicas().await;
@@ -167,7 +173,47 @@ impl Cluster {
         }
     }
 
-    /// Forgets nodes that leave and have nothing any more.
+    /// Tells the groups that this node leads where their members are reached now.
+    async fn say_who_moved(&self) {
+        let moved = self.engine.replicas().into_iter().filter_map(|shard| {
+            let standing = self.engine.standing(shard)?;
+            if standing.leader != Some(self.identity.node) || standing.changing {
+                return None;
+            }
+            let now = standing.peers.into_iter().filter_map(|(node, known)| {
+                let now = self.peer(node).filter(|now| !now.address.is_empty())?;
+                (now != known).then_some((node, now))
+            });
+            let now: BTreeMap<u64, Peer> = now.collect();
+            (!now.is_empty()).then_some((shard, now))
+        });
+        let telling = moved.collect::<Vec<_>>().into_iter().map(async |(shard, now)| {
+            let told = self.engine.set_peers(shard, now);
+            match tokio::time::timeout(STEP_WITHIN, told).await {
+                Ok(Ok(())) => tracing::info!(shard, "a member of the shard has moved"),
+                Ok(Err(error)) => tracing::debug!(shard, %error, "not said who has moved"),
+                Err(_) => tracing::debug!(shard, "not said in time who has moved"),
+            }
+        });
+        join_all(telling).await;
+    }
+
+    /// Whether the worker of a node has finished what it was given, as far as anybody knows: one that
+    /// is down has.
+    async fn is_idle(&self, known: &Known) -> bool {
+        let said = known.heard.as_ref().filter(|_| known.is_up()).map(|(_, said)| said);
+        let workers = said.into_iter().flat_map(|said| &said.workers);
+        let own = workers.filter(|(name, _, _)| is_built_in(name));
+        let own: Vec<String> = own.map(|(name, _, _)| name.to_string()).collect();
+        if own.is_empty() {
+            return true;
+        }
+        let asking = self.shards.iter().map(|handle| self.ask_held(handle.shard, &own));
+        let idle = |held: Option<(u64, Vec<_>)>| held.is_some_and(|(_, held)| held.is_empty());
+        join_all(asking).await.into_iter().all(idle)
+    }
+
+    /// Forgets nodes that leave, have nothing any more and do nothing any more.
     async fn let_go(&self) {
         let standing = self.standing();
         let has = |node: u64| {
@@ -178,7 +224,8 @@ impl Cluster {
         }
         for known in self.book.all() {
             let node = known.row.node;
-            if known.row.state() == NodeState::Leaving && !has(node) {
+            let leaves = known.row.state() == NodeState::Leaving && !has(node);
+            if leaves && self.is_idle(&known).await {
                 let change = NodeChange::Forget(node);
                 let asked = Input::Node { actor: "cluster".to_owned(), change };
                 match self.shards[0].ask(asked).await {
@@ -260,6 +307,7 @@ impl Cluster {
         if member {
             bail!("this node leads shard {shard}");
         }
+        self.read_elsewhere(shard);
         self.engine.erase(shard).await?;
         Ok(())
     }

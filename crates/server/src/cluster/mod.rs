@@ -7,6 +7,7 @@
 //!    ├─► passing: what a shard is asked goes to the node that leads it
 //!    ├─► live, workers: what is in memory of one node only, for those who ask another
 //!    ├─► reading: how far a replica must be to show all that anybody was told of
+//!    ├─► far: rows of shards that this node has no replica of
 //!    └─► manage: the leader of shard 0 sees to it that replicas and leaders are where they should be
 //! ```
 //! Each shard has its leader on one node; any node takes requests and workers, and passes what it
@@ -17,6 +18,7 @@
 mod attend;
 mod book;
 mod claims;
+mod far;
 mod holders;
 mod identity;
 mod join;
@@ -53,6 +55,7 @@ use crate::shard::{Office, ShardHandle};
 use book::Book;
 pub use book::Known;
 pub use claims::Hands;
+pub use far::rows_service;
 pub use holders::Holders;
 pub use identity::NodeIdentity;
 pub use join::join;
@@ -76,9 +79,11 @@ pub struct Cluster {
     pub book: Book,
     dialing: Dialing,
     /// Ways to other nodes, by address.
-    ways: Mutex<BTreeMap<String, NodesClient<Way>>>,
+    ways: Mutex<BTreeMap<String, Way>>,
     /// The same for what is live: on connections of their own, since much may go over them.
     live_ways: Mutex<BTreeMap<String, LiveClient<Way>>>,
+    /// Which shards are read here and which elsewhere.
+    far: far::Far,
     /// The workers of this node, once it has any.
     hands: OnceLock<Hands>,
     /// The workers of other nodes that hold runs of shards that act here.
@@ -98,6 +103,8 @@ pub struct Cluster {
     /// Whoever acts for shards.
     pub acting: TaskTracker,
     stopping: AtomicBool,
+    /// Whether others have said that this node is to leave the cluster.
+    leaving: AtomicBool,
     /// Cancelled once this node has heard that it was removed from the cluster.
     pub removed: CancellationToken,
 }
@@ -123,6 +130,7 @@ impl Cluster {
             dialing,
             ways: Mutex::default(),
             live_ways: Mutex::default(),
+            far: far::Far::default(),
             hands: OnceLock::new(),
             holders: Arc::default(),
             heads: Mutex::default(),
@@ -133,6 +141,7 @@ impl Cluster {
             office: OnceLock::new(),
             acting: TaskTracker::new(),
             stopping: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
             removed: CancellationToken::new(),
         })
     }
@@ -151,6 +160,7 @@ impl Cluster {
     /// From here on shards act here when this node leads them.
     pub fn open(&self, office: Office) {
         let _ = self.office.set(office);
+        self.look_what_is_here();
         for shard in self.engine.replicas() {
             self.hold(shard);
         }
@@ -172,7 +182,14 @@ impl Cluster {
         if self.engine.has(0) {
             let rows = read::nodes(&*self.engine.view(), 0)?;
             if let Some(own) = rows.iter().find(|row| row.node == self.identity.node) {
-                *self.row.write() = own.clone();
+                let mut row = self.row.write();
+                // Where it is reached it knows best: it may have been started anew elsewhere.
+                *row = NodeRow {
+                    peer_address: row.peer_address.clone(),
+                    api_address: row.api_address.clone(),
+                    zone: row.zone.clone(),
+                    ..own.clone()
+                };
             }
             self.book.set_rows(self.identity.node, rows);
         }
@@ -210,6 +227,11 @@ impl Cluster {
 
     /// The way to a node.
     fn to(&self, node: u64) -> io::Result<NodesClient<Way>> {
+        let way = NodesClient::new(self.way_to(node)?);
+        Ok(way.max_decoding_message_size(MESSAGE_MAX).max_encoding_message_size(MESSAGE_MAX))
+    }
+
+    fn way_to(&self, node: u64) -> io::Result<Way> {
         let address = self.book.address(node).filter(|address| !address.is_empty());
         let address = address.ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, format!("node {node} cannot be reached"))
@@ -217,13 +239,11 @@ impl Cluster {
         self.way(&address)
     }
 
-    fn way(&self, address: &str) -> io::Result<NodesClient<Way>> {
+    fn way(&self, address: &str) -> io::Result<Way> {
         if let Some(way) = self.ways.lock().get(address) {
             return Ok(way.clone());
         }
-        let way = NodesClient::new(self.dialing.way(address)?)
-            .max_decoding_message_size(MESSAGE_MAX)
-            .max_encoding_message_size(MESSAGE_MAX);
+        let way = self.dialing.way(address)?;
         self.ways.lock().insert(address.to_owned(), way.clone());
         Ok(way)
     }

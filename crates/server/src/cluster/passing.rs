@@ -92,7 +92,7 @@ impl Cluster {
     /// for it sees it here.
     async fn see(&self, shard: Shard, seen_at: Option<u64>) {
         if let Some(index) = seen_at
-            && self.engine.has(shard)
+            && !self.far.raise(shard, index)
             && let Err(error) = self.engine.applied_to(shard, index, SEEN_WITHIN).await
         {
             tracing::debug!(shard, %error, "this node is behind");

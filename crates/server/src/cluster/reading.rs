@@ -1,7 +1,8 @@
 //! Reading what is true now, not what was true a moment ago.
 //!
 //! Whoever leads a shard knows up to which entry everything is committed that anybody was told of.
-//! A replica that has applied as much shows it.
+//! A replica that has applied as much shows it: the own one, or, if there is none, the one that is
+//! asked for rows afterwards (see `far`).
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(50);
 
 impl Cluster {
-    /// Waits until this node's replica of a shard shows everything that anybody was told of before
+    /// Waits until a view of this node shows everything about a shard that anybody was told of before
     /// this was called.
     ///
     /// # Errors
@@ -29,7 +30,8 @@ impl Cluster {
         let catching_up = async {
             loop {
                 if let Some(index) = self.read_point(shard).await
-                    && self.engine.applied_to(shard, index, WITHIN).await.is_ok()
+                    && (self.far.raise(shard, index)
+                        || self.engine.applied_to(shard, index, WITHIN).await.is_ok())
                 {
                     return;
                 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bellwether_core::record;
+use bellwether_core::record::{self, NodeState};
 use bellwether_core::turn::{Input, NodeChange, Reply};
 use bellwether_protocol::node::v1;
 use bellwether_protocol::node::v1::nodes_server::{Nodes, NodesServer};
@@ -62,8 +62,11 @@ impl Nodes for Service {
         request: Request<v1::Attendance>,
     ) -> Result<Response<v1::Attendance>, Status> {
         let said = attend::decode(request.into_inner()).map_err(malformed)?;
+        let node = said.row.node;
         let removed = !self.0.book.heard(said);
-        Ok(Response::new(attend::encode(&attend::Said { removed, ..self.0.says() })))
+        let known = self.0.book.get(node);
+        let leaving = known.is_some_and(|known| known.row.state() == NodeState::Leaving);
+        Ok(Response::new(attend::encode(&attend::Said { removed, leaving, ..self.0.says() })))
     }
 
     async fn join(

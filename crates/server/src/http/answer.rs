@@ -38,6 +38,9 @@ impl From<Problem> for Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Refusal {
+        if let StoreError::Unreachable { shard } = error {
+            return Failure::NoLeader(shard).into();
+        }
         tracing::error!(%error, "the store could not be read");
         Problem::new(500, "store_failed", "the store could not be read; see the server's log")
             .into()

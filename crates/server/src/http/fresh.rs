@@ -1,8 +1,9 @@
 //! Requests about one thing see it as it is, whichever node is asked.
 //!
-//! Before such a request is looked at, this node makes sure that its replica of the shard shows all
-//! that anybody was told of. Lists are read as the replicas of this node show them: they may be
-//! behind by as long as replication takes, which is milliseconds unless a node has just come back.
+//! Before such a request is looked at, this node makes sure that its replica of the shard, or the one
+//! of another node that it is going to ask, shows all that anybody was told of. Lists are read as
+//! replicas show them: they may be behind by as long as replication takes, which is milliseconds
+//! unless a node has just come back.
 
 use std::sync::Arc;
 

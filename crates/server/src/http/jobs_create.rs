@@ -61,8 +61,7 @@ async fn shown(node: &Node, created: &Created) -> Answer<read::StoredJob> {
     if let Some(job) = read::job(&*node.view(), created.job)? {
         return Ok(job);
     }
-    if node.engine.has(shard)
-        && let Ok(view) = node.view_of(shard).await
+    if let Ok(view) = node.view_of(shard).await
         && let Some(job) = read::job(&*view, created.job)?
     {
         return Ok(job);

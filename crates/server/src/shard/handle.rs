@@ -42,14 +42,23 @@ pub enum Failure {
     Unknown(Shard),
     /// The store has failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        match error {
+            StoreError::Unreachable { shard } => Failure::NoLeader(shard),
+            error => Failure::Store(error),
+        }
+    }
 }
 
 impl From<Halt> for Failure {
     fn from(halt: Halt) -> Failure {
         match halt {
             Halt::Rejected(rejection) => Failure::Rejected(rejection),
-            Halt::Store(error) => Failure::Store(error),
+            Halt::Store(error) => error.into(),
         }
     }
 }

@@ -260,7 +260,9 @@ impl Looping {
                     tracing::error!(job = %held.job, why = held.why, "a job was paused");
                     let _ = self.parts.notices.send(Arc::new(News::Held(held)));
                 }
-                Effect::Batch(id) => self.parts.batches.changed(id),
+                Effect::Batch(id) => {
+                    self.parts.batches.changed(id, self.leading.memory().shard);
+                }
             }
         }
         let launched = assignments.iter().chain(afar.iter().map(|(_, assignment)| assignment));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bellwether_core::id::RunId;
@@ -67,6 +68,7 @@ pub struct LocalWorker {
     shards: Vec<ShardHandle>,
     running: Arc<Running>,
     tasks: TaskTracker,
+    retired: AtomicBool,
 }
 
 impl LocalWorker {
@@ -85,6 +87,7 @@ impl LocalWorker {
             shards,
             running: Arc::default(),
             tasks: TaskTracker::new(),
+            retired: AtomicBool::new(false),
         })
     }
 
@@ -122,6 +125,17 @@ impl LocalWorker {
     #[must_use]
     pub fn options(&self) -> &LocalOptions {
         &self.options
+    }
+
+    /// It gets nothing more: its node leaves the cluster. What is under way goes on.
+    pub fn retire(&self) {
+        if !self.retired.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                running = self.running.count(),
+                "the built-in worker takes no more runs"
+            );
+            self.dispatch.drain(&self.options.name);
+        }
     }
 
     /// Waits for what is under way, up to `grace`, then stops it and waits for that.

@@ -10,6 +10,7 @@ mod bad_input;
 mod batches;
 mod control;
 mod create;
+mod format;
 mod history;
 mod lists;
 mod namespaces;

@@ -1,9 +1,23 @@
 //! Nodes that leave the cluster for good.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bellwether_api::RunStatus;
 use bellwether_client::ClientError;
+use bellwether_server::Config;
 use serde_json::json;
 
 use crate::nodes::{Node, Trio, spec_of};
+
+/// Has the worker of each node take from a queue of its own: `q0`, `q1`, `q2`.
+fn own_queues() -> impl Fn(&mut Config) {
+    let next = AtomicUsize::new(0);
+    move |config| {
+        let queue = format!("q{}", next.fetch_add(1, Ordering::Relaxed));
+        config.worker_queues = vec![queue];
+    }
+}
 
 fn code(error: ClientError) -> String {
     error.problem().map(|problem| problem.code.clone()).unwrap_or_else(|| error.to_string())
@@ -49,7 +63,7 @@ async fn r126_a_node_that_is_removed_is_emptied_hears_of_it_and_ends() {
     let said = trio.nodes[0].client.remove_node(&leader).await.unwrap();
     assert_eq!((said.node, said.state.as_str()), (number, "leaving"));
     let removal = leaving.server.removal();
-    tokio::time::timeout(std::time::Duration::from_secs(90), removal).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(90), removal).await.unwrap().unwrap();
     let health = leaving.client.health().await.unwrap();
     assert!(!health.ready && health.detail.contains("removed"), "{health:?}");
     until_forgotten(&trio, number).await;
@@ -87,6 +101,77 @@ async fn r126_a_node_that_is_down_is_removed_at_once_and_the_last_one_never() {
     assert_eq!(code(trio.nodes[0].client.remove_node(&last).await.unwrap_err()), "last_node");
     let spec = json!({"key": "alone", "schedule": {"delay": "1h"}, "job_type": "bellwether.noop"});
     trio.nodes[0].client.create_job(spec_of(spec)).await.unwrap();
+    trio.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r126_a_node_that_is_removed_finishes_what_its_worker_runs_and_gets_no_more() {
+    let mut trio = Trio::start_with(own_queues()).await;
+    let leaving = trio.nodes.remove(2);
+    let (name, _) = leaving.server.names();
+    let gate = leaving.dir.path().join("gate");
+    let wait = format!("until test -e {}; do sleep 0.05; done", gate.display());
+    let spec = json!({
+        "key": "long", "schedule": {"delay": "1h"}, "command": wait, "queue": "q2",
+    });
+    leaving.client.create_job(spec_of(spec)).await.unwrap();
+    let spec = json!({
+        "key": "next", "schedule": {"delay": "1h"}, "command": "true", "queue": "q2",
+    });
+    leaving.client.create_job(spec_of(spec)).await.unwrap();
+    let run = leaving.client.trigger_job("long").await.unwrap();
+    let client = trio.nodes[0].client.clone();
+    trio.until("it runs", async || client.run(&run).await.unwrap().status == RunStatus::Running)
+        .await;
+    client.remove_node(&leaving.server.node_number().to_string()).await.unwrap();
+    trio.until("it has no replicas any more", async || {
+        let shards = client.cluster().await.unwrap().shards;
+        shards.iter().all(|shard| !shard.voters.contains(&name) && !shard.learners.contains(&name))
+    })
+    .await;
+    let again = client.trigger_job("next").await.unwrap();
+    assert_eq!(client.run(&run).await.unwrap().status, RunStatus::Running, "it goes on");
+    let known = client.cluster().await.unwrap().nodes;
+    assert!(known.iter().any(|node| node.name == name), "it is not forgotten meanwhile");
+    std::fs::write(&gate, "").unwrap();
+    leaving.server.removal().await.unwrap();
+    assert_eq!(client.run(&run).await.unwrap().status, RunStatus::Succeeded);
+    assert_eq!(client.run(&again).await.unwrap().status, RunStatus::Queued, "not given to it");
+    leaving.server.shutdown().await.unwrap();
+    trio.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r65_a_node_that_stops_finishes_what_its_worker_runs_first() {
+    let own_queues = own_queues();
+    let mut trio = Trio::start_with(move |config| {
+        own_queues(config);
+        config.shutdown_grace = Duration::from_secs(60);
+    })
+    .await;
+    let stopping = trio.nodes.remove(1);
+    let gate = stopping.dir.path().join("gate");
+    let wait = format!("until test -e {}; do sleep 0.05; done", gate.display());
+    let mut runs = Vec::new();
+    for n in 0..4 {
+        let spec = json!({
+            "key": n.to_string(), "schedule": {"delay": "1h"}, "command": wait, "queue": "q1",
+        });
+        stopping.client.create_job(spec_of(spec)).await.unwrap();
+        runs.push(stopping.client.trigger_job(&n.to_string()).await.unwrap());
+    }
+    let client = trio.nodes[0].client.clone();
+    for run in &runs {
+        trio.until("it runs", async || client.run(run).await.unwrap().status == RunStatus::Running)
+            .await;
+    }
+    let ended = tokio::spawn(stopping.server.shutdown());
+    std::fs::write(&gate, "").unwrap();
+    ended.await.unwrap().unwrap();
+    for run in &runs {
+        let ended = client.run(run).await.unwrap();
+        assert_eq!((ended.status, ended.attempts.len()), (RunStatus::Succeeded, 1));
+    }
     trio.stop().await;
 }
 

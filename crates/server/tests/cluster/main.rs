@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod far;
 mod leaving;
 mod live;
+mod moving;
 mod nodes;
 mod polling;
 

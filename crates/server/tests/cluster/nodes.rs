@@ -1,4 +1,4 @@
-//! Three nodes for a test.
+//! Nodes for a test: three, or as many as it wants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 /// How long a condition may take to come true, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(150);
 const SHARDS: u16 = 4;
 
 /// A node.
@@ -152,6 +152,13 @@ pub struct Trio {
     change: Box<dyn Fn(&mut Config)>,
 }
 
+impl Left {
+    /// Lets it be reached somewhere else from now on.
+    pub fn moved(self) -> Left {
+        Left { peer: "127.0.0.1:0".to_owned(), ..self }
+    }
+}
+
 impl Trio {
     /// Starts three nodes, and waits until every shard has a replica on each.
     pub async fn start() -> Trio {
@@ -164,22 +171,29 @@ impl Trio {
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
             .with_test_writer()
             .try_init();
+        let trio = Trio::start_many(3, change).await;
+        trio.settled().await;
+        trio
+    }
+
+    /// As many as wanted, which have yet to settle.
+    pub async fn start_many(count: usize, change: impl Fn(&mut Config) + 'static) -> Trio {
         let any = "127.0.0.1:0";
         let first = start(tempfile::tempdir().unwrap(), any, Vec::new(), &change).await;
         let join = vec![first.server.peer_address().unwrap()];
-        let second = start(tempfile::tempdir().unwrap(), any, join.clone(), &change).await;
-        let third = start(tempfile::tempdir().unwrap(), any, join, &change).await;
-        let trio = Trio { nodes: vec![first, second, third], change: Box::new(change) };
-        trio.settled().await;
-        trio
+        let mut nodes = vec![first];
+        while nodes.len() < count {
+            let dir = tempfile::tempdir().unwrap();
+            nodes.push(start(dir, any, join.clone(), &change).await);
+        }
+        Trio { nodes, change: Box::new(change) }
     }
 
     /// Waits until every shard has three voters, and every node leads some.
     pub async fn settled(&self) {
         self.until("replicas are everywhere and leaders are spread", async || {
             let Ok(cluster) = self.nodes[0].client.cluster().await else { return false };
-            cluster.nodes.len() == 3
-                && cluster.shards.len() == usize::from(SHARDS)
+            cluster.nodes.len() == self.nodes.len()
                 && cluster.shards.iter().all(|shard| shard.voters.len() == 3)
                 && self.nodes.iter().all(|node| node.server.acting_shards() > 0)
         })
@@ -205,6 +219,13 @@ impl Trio {
     pub async fn start_again(&mut self, left: Left) {
         let node = start_again(left, &*self.change).await;
         self.nodes.push(node);
+    }
+
+    /// Starts nodes again at the same time, after the others have been stopped.
+    pub async fn start_all_again(&mut self, left: Vec<Left>) {
+        let starting = left.into_iter().map(|left| start_again(left, &*self.change));
+        self.nodes.extend(futures::future::join_all(starting).await);
+        self.settled().await;
     }
 
     /// Tries to start a node on a directory.

@@ -32,6 +32,10 @@ pub struct Said {
     pub workers: Vec<(Arc<str>, Offer, Demand)>,
     /// Whether the node that is told this has been removed from the cluster.
     pub removed: bool,
+    /// Whether the node that is told this is to leave the cluster.
+    pub leaving: bool,
+    /// The other nodes that it hears, and where.
+    pub hears: Vec<NodeRow>,
 }
 
 /// What a node says of a replica.
@@ -88,6 +92,8 @@ pub fn encode(said: &Said) -> v1::Attendance {
             .map(|(name, offer, most)| encode_roster_entry(name, offer, *most))
             .collect(),
         removed: Some(said.removed),
+        leaving: Some(said.leaving),
+        hears: said.hears.iter().map(record::encode).collect(),
     }
 }
 
@@ -125,6 +131,12 @@ pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
         stopping: required("Attendance.stopping", message.stopping)?,
         workers: message.workers.into_iter().map(decode_roster_entry).collect::<Result<_, _>>()?,
         removed: message.removed.unwrap_or(false),
+        leaving: message.leaving.unwrap_or(false),
+        hears: message
+            .hears
+            .into_iter()
+            .map(|row| stored("Attendance.hears", Some(row)))
+            .collect::<Result<_, _>>()?,
     })
 }
 

@@ -19,6 +19,7 @@ pub mod live;
 pub mod notice;
 pub mod reply;
 pub mod report;
+pub mod rows;
 pub mod work;
 
 #[cfg(test)]
