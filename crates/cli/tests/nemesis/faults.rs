@@ -120,7 +120,7 @@ async fn r67_a_node_whose_disk_is_full_says_so_and_ends_and_is_back_when_there_i
     let mut load = Load::new(&cluster, &record);
     load.add_recurring(6).await;
     for victim in cluster.most_leading_first().await.into_iter().take(2) {
-        cluster.node(victim).disk.fill();
+        cluster.fill_disk(victim);
         let ended = cluster.until_ended(victim).await;
         let said = cluster.node(victim).log();
         assert_eq!(ended.code(), Some(1), "{said}");

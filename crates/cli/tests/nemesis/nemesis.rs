@@ -134,10 +134,7 @@ impl<'a> Nemesis<'a> {
             }
             Fault::FillDisk => {
                 self.note(format!("FillDisk {name}"));
-                let mut node = self.cluster.node(victim);
-                node.was_full = true;
-                node.disk.fill();
-                drop(node);
+                self.cluster.fill_disk(victim);
                 self.endure().await;
                 self.note(format!("{name} has room again"));
                 self.cluster.node(victim).disk.free();

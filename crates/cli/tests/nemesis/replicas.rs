@@ -9,10 +9,36 @@ use bellwether_store::{DiskEngine, DiskOptions, Engine};
 
 use crate::server::{Cluster, until};
 
-/// Waits until all replicas are at the same entry, kills all nodes and compares what they have. How many
-/// rows were compared.
+/// The replicas of each shard, by the names of their nodes.
+type Replicas = BTreeMap<Shard, Vec<String>>;
+/// What nodes have on disk.
+type Disks = BTreeMap<&'static str, Arc<DiskEngine>>;
+
+/// How often nodes are killed to find all replicas at the same entry: somebody may always have just
+/// begun to lead.
+const TRIES: usize = 5;
+
+/// Kills all nodes while nothing happens, and compares what they have. How many rows were compared.
 pub async fn compare(cluster: &Cluster) -> usize {
-    let mut replicas: BTreeMap<Shard, Vec<String>> = BTreeMap::new();
+    for _ in 0..TRIES {
+        let replicas = until_quiet(cluster).await;
+        (0..cluster.len()).for_each(|at| cluster.kill(at, true));
+        let open = |at| (cluster.name(at), open(&cluster.node(at).data_dir()));
+        let disks: Disks = (0..cluster.len()).map(open).collect();
+        if replicas.iter().all(|(shard, nodes)| are_at_one(&disks, *shard, nodes)) {
+            return replicas.iter().map(|(shard, nodes)| equal(&disks, *shard, nodes)).sum();
+        }
+        cluster.history.note("replicas were not at the same entry".to_owned());
+        drop(disks);
+        (0..cluster.len()).for_each(|at| cluster.start_node(at));
+        cluster.settled().await;
+    }
+    panic!("R67: replicas were never at the same entry");
+}
+
+/// Waits until all replicas have applied everything, as all nodes see it. Who has them.
+async fn until_quiet(cluster: &Cluster) -> Replicas {
+    let mut replicas = Replicas::new();
     for client in &cluster.clients {
         until("replicas are at the same entry", async || {
             let Ok(found) = client.cluster().await else { return false };
@@ -24,25 +50,31 @@ pub async fn compare(cluster: &Cluster) -> usize {
         })
         .await;
     }
-    let mut tables = BTreeMap::new();
-    (0..cluster.len()).for_each(|at| cluster.kill(at, true));
-    for at in 0..cluster.len() {
-        tables.insert(cluster.name(at), open(&cluster.node(at).data_dir()));
-    }
+    replicas
+}
+
+/// Whether the replicas of a shard have applied the same entries.
+fn are_at_one(disks: &Disks, shard: Shard, nodes: &[String]) -> bool {
+    let position = |node: &String| {
+        disks[&**node].view().get(Family::Meta, &bellwether_store::position_key(shard)).unwrap()
+    };
+    nodes.windows(2).all(|two| position(&two[0]) == position(&two[1]))
+}
+
+/// The replicas of a shard have the same rows. How many.
+fn equal(disks: &Disks, shard: Shard, nodes: &[String]) -> usize {
+    let (first, others) = nodes.split_first().unwrap();
     let mut rows = 0;
-    for (shard, nodes) in replicas {
-        let (first, others) = nodes.split_first().unwrap();
-        for family in Family::ALL {
-            let expected = rows_of(&*tables[&**first].view(), family, shard);
-            rows += expected.len();
-            for other in others {
-                let found = rows_of(&*tables[&**other].view(), family, shard);
-                for (one, two) in expected.iter().zip(&found) {
-                    assert_eq!(one, two, "R67: shard {shard}, {family:?}: {first} and {other}");
-                }
-                let detail = format!("R67: rows of shard {shard}, {family:?}: {first} and {other}");
-                assert_eq!(expected.len(), found.len(), "{detail}");
+    for family in Family::ALL {
+        let expected = rows_of(&*disks[&**first].view(), family, shard);
+        rows += expected.len();
+        for other in others {
+            let found = rows_of(&*disks[&**other].view(), family, shard);
+            let which = format!("R67: shard {shard}, {family:?}: {first} and {other}");
+            for (one, two) in expected.iter().zip(&found) {
+                assert_eq!(one, two, "{which}");
             }
+            assert_eq!(expected.len(), found.len(), "{which}");
         }
     }
     rows

@@ -40,7 +40,7 @@ pub struct Node {
     /// Whether it is to run: if it ends, it is started again.
     wanted: bool,
     /// Whether its disk has been full since it was last started.
-    pub was_full: bool,
+    was_full: bool,
 }
 
 /// A cluster. Fields are dropped in this order: processes, then what they run on.
@@ -203,12 +203,16 @@ impl Cluster {
         self.node(at).signal(Signal::SIGCONT);
     }
 
+    /// Fills the disk of a node: from now on it may end by itself.
+    pub fn fill_disk(&self, at: usize) {
+        let mut node = self.node(at);
+        node.was_full = true;
+        node.disk.fill();
+    }
+
     /// Stops a node in order and waits until it has ended.
     pub async fn stop(&self, at: usize) {
-        let mut node = self.node(at);
-        node.wanted = false;
-        node.signal(Signal::SIGTERM);
-        drop(node);
+        self.node(at).signal(Signal::SIGTERM);
         let ended = self.until_ended(at).await;
         assert!(ended.success(), "{} did not end in order: {ended}", self.name(at));
     }
@@ -249,13 +253,16 @@ impl Cluster {
         }
     }
 
+    fn must_run(&self, at: usize) {
+        let mut node = self.node(at);
+        let ended = node.ended();
+        assert!(ended.is_none(), "{} has ended ({ended:?}): {}", node.name, node.log());
+    }
+
     /// Waits until a node takes requests.
     pub async fn until_ready(&self, at: usize) {
         until(&format!("{} is ready", self.name(at)), async || {
-            let mut node = self.node(at);
-            let ended = node.ended();
-            assert!(ended.is_none(), "{} has ended ({ended:?}): {}", node.name, node.log());
-            drop(node);
+            self.must_run(at);
             self.clients[at].health().await.is_ok_and(|health| health.ready)
         })
         .await;
