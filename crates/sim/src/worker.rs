@@ -59,7 +59,6 @@ pub struct Worker {
     /// Where it is.
     pub place: Place,
     world: Arc<World>,
-    nodes: Vec<Place>,
     slots: usize,
     work: Arc<Mutex<Work>>,
     machine: Mutex<Arc<Scope>>,
@@ -67,8 +66,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that knows these nodes.
-    pub fn start(world: &Arc<World>, place: Place, nodes: Vec<Place>) -> Arc<Worker> {
+    /// A worker.
+    pub fn start(world: &Arc<World>, place: Place) -> Arc<Worker> {
         let mut chance = world.fork();
         let slots = 4 + chance.below(5) as usize;
         let work = Work {
@@ -82,7 +81,6 @@ impl Worker {
         let worker = Arc::new(Worker {
             place,
             world: world.clone(),
-            nodes,
             slots,
             work: Arc::new(Mutex::new(work)),
             machine: Mutex::new(Scope::new(0)),
@@ -208,7 +206,7 @@ impl Worker {
     }
 
     fn some_node(&self) -> Place {
-        self.work.lock().chance.of(&self.nodes).copied().unwrap_or(1)
+        self.work.lock().chance.of(&self.world.places()).copied().unwrap_or(1)
     }
 
     /// Tells the leaders of all shards that it is there, and what it has.
@@ -240,7 +238,7 @@ impl Worker {
                 continue;
             }
             waiting.not_before = now + ANSWER;
-            let node = if chance.one_in(4) { chance.of(&self.nodes).copied() } else { None };
+            let node = chance.one_in(4).then(|| chance.of(&self.world.places()).copied()).flatten();
             let report = Report { run: *run, token: *token, what: waiting.what.clone() };
             let message = ToShard::Reports(self.place, vec![report]);
             let way = (self.place, node.unwrap_or(home));
@@ -312,7 +310,7 @@ impl Work {
             self.unreported.insert((run, token), waiting);
             return;
         }
-        let ms = match self.chance.below(10) {
+        let ms = match self.chance.below(if world.long_work { 4 } else { 10 }) {
             0 => self.chance.between(5_000, 15_000),
             1..4 => self.chance.between(1_000, 5_000),
             _ => self.chance.between(10, 1_000),

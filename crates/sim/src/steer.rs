@@ -1,0 +1,117 @@
+//! Who leads and who takes part in a shard, and changing that: what the management of a cluster
+//! does, one step at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether_core::waist::Shard;
+use openraft::ChangeMembers;
+use openraft::async_runtime::WatchReceiver;
+
+use crate::chance::Chance;
+use crate::links::Place;
+use crate::node::{Node, metrics, peer};
+use crate::world::World;
+
+/// How long a change of members may take before it is left to itself.
+const MEMBERS_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait before a change is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// The node that leads a shard: of those that think so, the one that was elected last.
+#[must_use]
+pub fn leader(world: &World, shard: Shard) -> Option<Arc<Node>> {
+    let nodes = world.nodes().into_iter();
+    let leaders = nodes.filter(|node| node.leader(shard) == Some(node.id));
+    let term = |node: &Arc<Node>| Some(node.group(shard)?.metrics().borrow_watched().current_term);
+    leaders.max_by_key(term)
+}
+
+/// The voters of a shard, as its leader says.
+#[must_use]
+pub fn voters(world: &World, shard: Shard) -> BTreeSet<Place> {
+    let group = leader(world, shard).and_then(|leader| leader.group(shard));
+    group.map(|group| group.voter_ids().collect()).unwrap_or_default()
+}
+
+/// Who takes part in a shard, as its leader says.
+#[must_use]
+pub fn replicas(world: &World, shard: Shard) -> Option<(Arc<Node>, BTreeSet<Place>)> {
+    let leader = leader(world, shard)?;
+    let group = leader.group(shard)?;
+    let metrics = metrics(&group);
+    let members = metrics.membership_config.membership().nodes().map(|node| *node.0).collect();
+    Some((leader, members))
+}
+
+/// Somebody else is to lead a shard: this one, or any.
+pub fn transfer(world: &World, shard: Shard, to: Option<Place>, chance: &mut Chance) {
+    let Some(leader) = leader(world, shard) else { return };
+    let Some(group) = leader.group(shard) else { return };
+    let others: Vec<u64> = group.voter_ids().filter(|id| *id != leader.id).collect();
+    let Some(to) = to.or(chance.of(&others).copied()).filter(|to| *to != leader.id) else { return };
+    world.trace.tell(format_args!("-- node {} is to pass shard {shard} on to {to}", leader.id));
+    world.saw("leadership was passed on");
+    leader.scope.spawn(async move {
+        let _ = group.trigger().transfer_leader(to).await;
+    });
+}
+
+/// A node joins the voters of a shard.
+pub fn join(world: &World, shard: Shard, id: Place) {
+    let Some(leader) = leader(world, shard) else { return };
+    let Some(group) = leader.group(shard) else { return };
+    world.trace.tell(format_args!("-- node {id} joins shard {shard}"));
+    world.saw("a node joined a shard");
+    leader.scope.spawn(tokio::time::timeout(MEMBERS_WITHIN, async move {
+        if group.add_learner(id, peer(), true).await.is_ok() {
+            let one = BTreeSet::from([id]);
+            let _ = group.change_membership(ChangeMembers::AddVoterIds(one), false).await;
+        }
+    }));
+}
+
+/// A node leaves a shard. The one that leads passes that on first, and stays.
+pub fn leave(world: &World, shard: Shard, id: Place, chance: &mut Chance) {
+    let Some(leader) = leader(world, shard) else { return };
+    let Some(group) = leader.group(shard) else { return };
+    if leader.id == id {
+        return transfer(world, shard, None, chance);
+    }
+    world.trace.tell(format_args!("-- node {id} leaves shard {shard}"));
+    world.saw("a node left a shard");
+    leader.scope.spawn(tokio::time::timeout(MEMBERS_WITHIN, async move {
+        let one = BTreeSet::from([id]);
+        let _ = group.change_membership(ChangeMembers::RemoveVoters(one), false).await;
+    }));
+}
+
+/// Puts a new node in the place of one that will not come back, as often as it takes.
+pub async fn replace(world: &World, shard: Shard, old: Place, new: Place) {
+    world.trace.tell(format_args!("-- node {new} takes the place of {old} in shard {shard}"));
+    loop {
+        if let Some((leader, members)) = replicas(world, shard)
+            && let Some(group) = leader.group(shard)
+        {
+            if !members.contains(&old) {
+                return;
+            }
+            let votes = group.voter_ids().any(|id| id == old);
+            let (old, new) = (BTreeSet::from([old]), BTreeSet::from([new]));
+            let changing = leader.scope.spawn(async move {
+                for id in &new {
+                    group.add_learner(*id, peer(), true).await.ok()?;
+                }
+                group.change_membership(ChangeMembers::AddVoterIds(new), true).await.ok()?;
+                let change = match votes {
+                    true => ChangeMembers::RemoveVoters(old),
+                    false => ChangeMembers::RemoveNodes(old),
+                };
+                group.change_membership(change, false).await.ok()
+            });
+            let _ = tokio::time::timeout(MEMBERS_WITHIN, changing).await;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
