@@ -15,7 +15,7 @@ help:
 	@echo "make fix     rewrite what can be rewritten"
 	@echo "make bench   measure (takes about 15 minutes)"
 	@echo "make sim     simulate a cluster: SEED=…, one seed and its story"
-	@echo "make sims    simulate many: RUNS=… seeds from SEED=… on"
+	@echo "make sims    simulate many: RUNS=… seeds from SEED=… on, on JOBS=… cores"
 	@echo "make openapi write docs/openapi.json from the code"
 
 run: tools
@@ -45,12 +45,13 @@ bench: tools
 
 SEED ?= 0
 RUNS ?= 100
+JOBS ?= 0
 
 sim:
 	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --trace
 
 sims:
-	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --runs $(RUNS)
+	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --runs $(RUNS) --jobs $(JOBS) --coverage
 
 openapi: tools
 	$(CARGO) run --quiet --locked --package bellwether -- openapi > docs/openapi.json

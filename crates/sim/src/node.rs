@@ -112,9 +112,7 @@ impl Node {
         for shard in 0..world.shards {
             let storage = LogStore::new(log.group(shard).map_err(|error| error.to_string())?);
             let machine = match world.mutant {
-                Some(Mutant::TornCopy) => {
-                    Machine::without_copies(self.disk.tables.clone(), shard)
-                }
+                Some(Mutant::TornCopy) => Machine::without_copies(self.disk.tables.clone(), shard),
                 _ => Machine::new(self.disk.tables.clone(), shard, &self.receiving),
             };
             let machine = machine.map_err(|error| format!("shard {shard}: {error}"))?;

@@ -240,14 +240,14 @@ impl Actor {
     /// It may be held up anywhere, for long enough to be replaced meanwhile; and it is, sooner if it
     /// launches something. Its successor may be followed by the same node again.
     async fn stall(&mut self, what: &'static str, launches: bool) {
-        let often = if launches { 4 } else { 16 };
+        let often = if launches { 3 } else { 24 };
         if !self.world.stalls.load(Ordering::Relaxed) || !self.chance.one_in(often) {
             return;
         }
         self.world.saw(what);
         let (world, node, shard) = (self.world.clone(), self.node, self.shard);
         world.trace.tell(format_args!("-- node {node} is held up with shard {shard}"));
-        if self.chance.one_in(2) {
+        if launches || self.chance.one_in(2) {
             self.world.saw("a leader was replaced while it was held up");
             steer::transfer(&world, shard, None, &mut self.chance);
             if self.chance.one_in(2) {

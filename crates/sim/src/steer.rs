@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_core::waist::Shard;
-use openraft::ChangeMembers;
+use bellwether_raft::types::StoredMembership;
 use openraft::async_runtime::WatchReceiver;
+use openraft::{ChangeMembers, ReadPolicy};
 
 use crate::chance::Chance;
 use crate::links::Place;
 use crate::node::{Node, metrics, peer};
+use crate::wire::Group;
 use crate::world::World;
 
 /// How long a change of members may take before it is left to itself.
@@ -50,7 +52,9 @@ pub fn transfer(world: &World, shard: Shard, to: Option<Place>, chance: &mut Cha
     let Some(leader) = leader(world, shard) else { return };
     let Some(group) = leader.group(shard) else { return };
     let others: Vec<u64> = group.voter_ids().filter(|id| *id != leader.id).collect();
-    let Some(to) = to.or(chance.of(&others).copied()).filter(|to| *to != leader.id) else { return };
+    // One that has left must not be asked: it would be elected all the same.
+    let to = to.or(chance.of(&others).copied()).filter(|to| others.contains(to));
+    let Some(to) = to else { return };
     world.trace.tell(format_args!("-- node {} is to pass shard {shard} on to {to}", leader.id));
     world.saw("leadership was passed on");
     leader.scope.spawn(async move {
@@ -58,10 +62,17 @@ pub fn transfer(world: &World, shard: Shard, to: Option<Place>, chance: &mut Cha
     });
 }
 
+/// A leader that votes, and so may change who does.
+fn voting_leader(world: &World, shard: Shard) -> Option<(Arc<Node>, Group)> {
+    let leader = leader(world, shard)?;
+    let group = leader.group(shard)?;
+    let votes = group.voter_ids().any(|id| id == leader.id);
+    votes.then_some((leader, group))
+}
+
 /// A node joins the voters of a shard.
 pub fn join(world: &World, shard: Shard, id: Place) {
-    let Some(leader) = leader(world, shard) else { return };
-    let Some(group) = leader.group(shard) else { return };
+    let Some((leader, group)) = voting_leader(world, shard) else { return };
     world.trace.tell(format_args!("-- node {id} joins shard {shard}"));
     world.saw("a node joined a shard");
     leader.scope.spawn(tokio::time::timeout(MEMBERS_WITHIN, async move {
@@ -74,8 +85,7 @@ pub fn join(world: &World, shard: Shard, id: Place) {
 
 /// A node leaves a shard. The one that leads passes that on first, and stays.
 pub fn leave(world: &World, shard: Shard, id: Place, chance: &mut Chance) {
-    let Some(leader) = leader(world, shard) else { return };
-    let Some(group) = leader.group(shard) else { return };
+    let Some((leader, group)) = voting_leader(world, shard) else { return };
     if leader.id == id {
         return transfer(world, shard, None, chance);
     }
@@ -91,27 +101,38 @@ pub fn leave(world: &World, shard: Shard, id: Place, chance: &mut Chance) {
 pub async fn replace(world: &World, shard: Shard, old: Place, new: Place) {
     world.trace.tell(format_args!("-- node {new} takes the place of {old} in shard {shard}"));
     loop {
-        if let Some((leader, members)) = replicas(world, shard)
+        if let Some(leader) = leader(world, shard)
             && let Some(group) = leader.group(shard)
         {
-            if !members.contains(&old) {
+            let changing = leader.scope.spawn(replace_once(group, leader.id, old, new));
+            let changing = tokio::time::timeout(MEMBERS_WITHIN, changing).await;
+            if let Ok(Ok(Some(()))) = changing {
                 return;
             }
-            let votes = group.voter_ids().any(|id| id == old);
-            let (old, new) = (BTreeSet::from([old]), BTreeSet::from([new]));
-            let changing = leader.scope.spawn(async move {
-                for id in &new {
-                    group.add_learner(*id, peer(), true).await.ok()?;
-                }
-                group.change_membership(ChangeMembers::AddVoterIds(new), true).await.ok()?;
-                let change = match votes {
-                    true => ChangeMembers::RemoveVoters(old),
-                    false => ChangeMembers::RemoveNodes(old),
-                };
-                group.change_membership(change, false).await.ok()
-            });
-            let _ = tokio::time::timeout(MEMBERS_WITHIN, changing).await;
         }
         tokio::time::sleep(AGAIN).await;
     }
+}
+
+/// The same, where the shard is led. `None` if it is not, or it could not be done.
+async fn replace_once(group: Group, leader: Place, old: Place, new: Place) -> Option<()> {
+    // One that was replaced without knowing does not know either who takes part.
+    group.ensure_linearizable(ReadPolicy::ReadIndex).await.ok()?;
+    let metrics = metrics(&group);
+    let has = |config: &StoredMembership| config.membership().nodes().any(|node| *node.0 == old);
+    if !has(&metrics.membership_config) && !has(&metrics.committed_membership_config) {
+        return Some(());
+    }
+    if !group.voter_ids().any(|id| id == leader) {
+        return None;
+    }
+    let votes = group.voter_ids().any(|id| id == old);
+    let (old, only_new) = (BTreeSet::from([old]), BTreeSet::from([new]));
+    group.add_learner(new, peer(), true).await.ok()?;
+    group.change_membership(ChangeMembers::AddVoterIds(only_new), true).await.ok()?;
+    let change = match votes {
+        true => ChangeMembers::RemoveVoters(old),
+        false => ChangeMembers::RemoveNodes(old),
+    };
+    group.change_membership(change, false).await.ok().map(drop)
 }

@@ -60,6 +60,8 @@ pub struct Worker {
     pub place: Place,
     world: Arc<World>,
     slots: usize,
+    /// Whether it stays with a node as long as it reaches any leader by way of it.
+    loyal: bool,
     work: Arc<Mutex<Work>>,
     machine: Mutex<Arc<Scope>>,
     process: Mutex<Arc<Scope>>,
@@ -70,6 +72,7 @@ impl Worker {
     pub fn start(world: &Arc<World>, place: Place) -> Arc<Worker> {
         let mut chance = world.fork();
         let slots = 4 + chance.below(5) as usize;
+        let loyal = chance.one_in(2);
         let work = Work {
             instance: 1,
             running: BTreeMap::new(),
@@ -82,6 +85,7 @@ impl Worker {
             place,
             world: world.clone(),
             slots,
+            loyal,
             work: Arc::new(Mutex::new(work)),
             machine: Mutex::new(Scope::new(0)),
             process: Mutex::new(Scope::new(0)),
@@ -196,13 +200,16 @@ impl Worker {
         }
     }
 
-    /// Whether the leader of some shard has not said for long that it has heard.
+    /// Whether leaders have not said for long that they have heard: one of them, or all if it is
+    /// loyal.
     fn misses_a_leader(&self) -> bool {
         let work = self.work.lock();
-        (0..self.world.shards).any(|shard| {
+        let misses = |shard: Shard| {
             let heard = work.leaders.get(&shard).and_then(|leader| leader.1);
             heard.is_none_or(|heard| heard.elapsed() > PATIENCE)
-        })
+        };
+        let mut shards = 0..self.world.shards;
+        if self.loyal { shards.all(misses) } else { shards.any(misses) }
     }
 
     fn some_node(&self) -> Place {
@@ -310,7 +317,8 @@ impl Work {
             self.unreported.insert((run, token), waiting);
             return;
         }
-        let ms = match self.chance.below(if world.long_work { 4 } else { 10 }) {
+        let ms = match self.chance.below(10) {
+            0..5 if world.long_work => self.chance.between(8_000, 24_000),
             0 => self.chance.between(5_000, 15_000),
             1..4 => self.chance.between(1_000, 5_000),
             _ => self.chance.between(10, 1_000),

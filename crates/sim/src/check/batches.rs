@@ -130,7 +130,10 @@ fn check_part(
         }
     }
     if members != part.members {
-        return Err(format!("{id} counts {} members in shard {shard}, not {members}", part.members));
+        return Err(format!(
+            "{id} counts {} members in shard {shard}, not {members}",
+            part.members
+        ));
     }
     Ok(())
 }

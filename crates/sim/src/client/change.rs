@@ -123,9 +123,8 @@ impl Client {
     }
 
     fn some_run(&mut self, job: JobId) -> RunId {
-        let started: Vec<RunId> = self.record(|record| {
-            record.starts.keys().filter(|run| run.job == job).copied().collect()
-        });
+        let started: Vec<RunId> = self
+            .record(|record| record.starts.keys().filter(|run| run.job == job).copied().collect());
         self.chance.of(&started).copied().unwrap_or(RunId { job, n: 1 })
     }
 

@@ -16,6 +16,12 @@ impl Nemesis {
     pub(super) async fn hold_up(&self) {
         self.tell(format_args!("leaders take their time"));
         self.world.stalls.store(true, Ordering::Relaxed);
+        if self.below(2) == 0 {
+            // They have the time to launch something, and are replaced when they do.
+            tokio::time::sleep(self.ms(6_000, 14_000)).await;
+            self.world.stalls.store(false, Ordering::Relaxed);
+            return;
+        }
         // Meanwhile leadership goes away and comes back, so that some of them have been replaced and
         // would still be listened to.
         for _ in 0..4 {
