@@ -17,7 +17,7 @@ use crate::wire::Group;
 use crate::world::World;
 
 /// How long a change of members may take before it is left to itself.
-const MEMBERS_WITHIN: Duration = Duration::from_secs(10);
+pub const MEMBERS_WITHIN: Duration = Duration::from_secs(10);
 /// How long to wait before a change is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -62,17 +62,22 @@ pub fn transfer(world: &World, shard: Shard, to: Option<Place>, chance: &mut Cha
     });
 }
 
-/// A leader that votes, and so may change who does.
-fn voting_leader(world: &World, shard: Shard) -> Option<(Arc<Node>, Group)> {
+/// The leader, if it may change who votes: it does itself, and no change is under way.
+fn settled_leader(world: &World, shard: Shard) -> Option<(Arc<Node>, Group)> {
     let leader = leader(world, shard)?;
     let group = leader.group(shard)?;
-    let votes = group.voter_ids().any(|id| id == leader.id);
-    votes.then_some((leader, group))
+    is_settled(&group, leader.id).then_some((leader, group))
+}
+
+fn is_settled(group: &Group, leader: Place) -> bool {
+    let metrics = metrics(group);
+    let votes = metrics.membership_config.membership().voter_ids().any(|id| id == leader);
+    votes && metrics.membership_config == metrics.committed_membership_config
 }
 
 /// A node joins the voters of a shard.
 pub fn join(world: &World, shard: Shard, id: Place) {
-    let Some((leader, group)) = voting_leader(world, shard) else { return };
+    let Some((leader, group)) = settled_leader(world, shard) else { return };
     world.trace.tell(format_args!("-- node {id} joins shard {shard}"));
     world.saw("a node joined a shard");
     leader.scope.spawn(tokio::time::timeout(MEMBERS_WITHIN, async move {
@@ -85,7 +90,7 @@ pub fn join(world: &World, shard: Shard, id: Place) {
 
 /// A node leaves a shard. The one that leads passes that on first, and stays.
 pub fn leave(world: &World, shard: Shard, id: Place, chance: &mut Chance) {
-    let Some((leader, group)) = voting_leader(world, shard) else { return };
+    let Some((leader, group)) = settled_leader(world, shard) else { return };
     if leader.id == id {
         return transfer(world, shard, None, chance);
     }
@@ -123,7 +128,7 @@ async fn replace_once(group: Group, leader: Place, old: Place, new: Place) -> Op
     if !has(&metrics.membership_config) && !has(&metrics.committed_membership_config) {
         return Some(());
     }
-    if !group.voter_ids().any(|id| id == leader) {
+    if !is_settled(&group, leader) {
         return None;
     }
     let votes = group.voter_ids().any(|id| id == old);

@@ -20,6 +20,7 @@ use crate::links::Place;
 use crate::message::{Beat, ToShard, ToWorker};
 use crate::mutant::Mutant;
 use crate::registry::{BEAT, OWN_LEASE};
+use crate::steer;
 use crate::world::World;
 
 /// How often a worker looks at what it has.
@@ -212,7 +213,15 @@ impl Worker {
         if self.loyal { shards.all(misses) } else { shards.any(misses) }
     }
 
+    /// Any node; one that leads, if it is loyal, more often than not.
     fn some_node(&self) -> Place {
+        let shard = self.work.lock().chance.below(u64::from(self.world.shards) * 2) as Shard;
+        if self.loyal
+            && shard < self.world.shards
+            && let Some(leader) = steer::leader(&self.world, shard)
+        {
+            return leader.id;
+        }
         self.work.lock().chance.of(&self.world.places()).copied().unwrap_or(1)
     }
 

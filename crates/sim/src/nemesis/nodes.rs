@@ -79,20 +79,19 @@ impl Nemesis {
         let with_it = |other: Place| other == id || (how == 3 && self.below(2) == 0);
         let (here, there): (Vec<Place>, Vec<Place>) =
             all.into_iter().partition(|other| with_it(*other));
-        for (one, other) in here.iter().flat_map(|one| there.iter().map(move |two| (*one, *two))) {
-            if how != 2 {
-                links.cut(one, other);
-            }
-            if how != 1 {
-                links.cut(other, one);
-            }
+        let pairs = here.iter().flat_map(|one| there.iter().map(move |two| (*one, *two)));
+        let mut ways = Vec::new();
+        for (one, other) in pairs {
+            ways.extend((how != 2).then_some((one, other)));
+            ways.extend((how != 1).then_some((other, one)));
         }
+        links.cut(&ways);
         self.parted.fetch_add(1, Ordering::Relaxed);
-        let long = self.below(3) == 0;
-        tokio::time::sleep(if long { self.ms(12_000, 25_000) } else { self.ms(500, 8_000) }).await;
+        let long = self.below(2) == 0;
+        tokio::time::sleep(if long { self.ms(10_000, 25_000) } else { self.ms(500, 8_000) }).await;
         self.parted.fetch_sub(1, Ordering::Relaxed);
-        self.tell(format_args!("links are mended"));
-        links.mend();
+        self.tell(format_args!("node {id} is cut off no longer"));
+        links.uncut(&ways);
     }
 
     /// The network is bad for a while.
@@ -144,8 +143,12 @@ impl Nemesis {
         self.disks.lock().insert(new, Arc::new(Disk::new(&self.world.dir, new)));
         self.world.exists(new);
         self.boot(new).await;
-        for shard in (0..self.world.shards).filter(|_| !same) {
-            steer::replace(&self.world, shard, id, new).await;
+        // Twice: somebody may have asked it to join before, and that may still be under way.
+        for wait in [steer::MEMBERS_WITHIN, Duration::ZERO].into_iter().filter(|_| !same) {
+            for shard in 0..self.world.shards {
+                steer::replace(&self.world, shard, id, new).await;
+            }
+            tokio::time::sleep(wait).await;
         }
         self.world.saw("a new node took the place of one that was lost");
         self.lost.store(false, Ordering::Relaxed);

@@ -35,14 +35,14 @@ impl Nemesis {
                 self.tell(format_args!("worker {place} is cut off"));
                 self.world.saw("a worker was cut off");
                 let one_way = self.below(2) == 0;
+                let mut ways = Vec::new();
                 for node in self.world.places() {
-                    self.world.links.cut(place, node);
-                    if !one_way {
-                        self.world.links.cut(node, place);
-                    }
+                    ways.push((place, node));
+                    ways.extend((!one_way).then_some((node, place)));
                 }
+                self.world.links.cut(&ways);
                 tokio::time::sleep(after).await;
-                self.world.links.mend();
+                self.world.links.uncut(&ways);
             }
         }
     }
