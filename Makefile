@@ -16,7 +16,7 @@ help:
 	@echo "make fix     rewrite what can be rewritten"
 	@echo "make bench   measure (takes about 15 minutes)"
 	@echo "make sim     simulate a cluster: SEED=…, one seed and its story"
-	@echo "make sims    simulate many: RUNS=… seeds from SEED=… on"
+	@echo "make sims    simulate many: RUNS=… seeds from SEED=… on, on JOBS=… cores"
 	@echo "make openapi write docs/openapi.json from the code"
 
 run: tools
@@ -46,6 +46,7 @@ bench: tools
 
 SEED ?= 0
 RUNS ?= 100
+JOBS ?= 0
 DURATION ?= 600
 
 # A seed of its own unless one is given.
@@ -58,7 +59,7 @@ sim:
 	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --trace
 
 sims:
-	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --runs $(RUNS)
+	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --runs $(RUNS) --jobs $(JOBS) --coverage
 
 openapi: tools
 	$(CARGO) run --quiet --locked --package bellwether -- openapi > docs/openapi.json

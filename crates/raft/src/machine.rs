@@ -50,13 +50,12 @@ impl<T: Tables> Machine<T> {
     /// # Errors
     /// When they cannot be read.
     pub fn new(tables: Arc<T>, shard: Shard, receiving: &Receiving) -> io::Result<Machine<T>> {
-        if let Some(path) = receiving.complete(shard) {
+        if let Some(path) = receiving.complete(shard)? {
             // Taking it in was interrupted, or had not begun: then it may be out of date.
             if meta_of(&path)?.last_log_id > position(&*tables.view(), shard)?.0 {
                 take_in(&*tables, shard, &path)?;
-            } else {
-                receiving.forget(shard)?;
             }
+            receiving.forget(shard)?;
         }
         Machine::without_copies(tables, shard)
     }

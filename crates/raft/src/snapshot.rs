@@ -4,11 +4,15 @@
 //! complete it has a name by which it is found, also after a crash, and the shard's rows are replaced
 //! by those in the file. Doing that twice is the same as doing it once, so whatever interrupts it, it
 //! is done again at the next start, before anybody looks at the shard.
+//!
+//! Several copies of a shard may come at the same time: a leader that was replaced may still send one
+//! when its successor begins with another. So each has a file of its own.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bellwether_core::waist::{Family, Op, Shard, StoreError, View};
 use bellwether_protocol::peer::v1::SnapshotRows;
@@ -88,6 +92,8 @@ impl ShardView {
 #[derive(Clone, Debug)]
 pub struct Receiving {
     dir: PathBuf,
+    /// The number of the next file.
+    next: Arc<AtomicU64>,
 }
 
 impl Receiving {
@@ -104,28 +110,42 @@ impl Receiving {
                 fs::remove_file(path)?;
             }
         }
-        Ok(Receiving { dir })
+        Ok(Receiving { dir, next: Arc::default() })
     }
 
-    /// Removes the copy of a shard, if there is one.
+    /// Removes all complete copies of a shard. Only before any are received.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// When they cannot be removed.
     pub fn forget(&self, shard: Shard) -> io::Result<()> {
-        match self.complete(shard) {
-            Some(path) => fs::remove_file(path),
-            None => Ok(()),
+        self.all_complete(shard)?.iter().try_for_each(|path| discard(path))
+    }
+
+    /// The newest copy of a shard that has been received and not yet been taken in to the end, if
+    /// any.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn complete(&self, shard: Shard) -> io::Result<Option<PathBuf>> {
+        let mut newest = None;
+        for path in self.all_complete(shard)? {
+            newest = newest.max(Some((meta_of(&path)?.last_log_id, path)));
         }
+        Ok(newest.map(|(_, path)| path))
     }
 
-    /// The copy of a shard that has been received and not yet been taken in to the end, if any.
-    #[must_use]
-    pub fn complete(&self, shard: Shard) -> Option<PathBuf> {
-        Some(self.name(shard)).filter(|path| path.exists())
-    }
-
-    fn name(&self, shard: Shard) -> PathBuf {
-        self.dir.join(format!("shard-{shard}.copy"))
+    fn all_complete(&self, shard: Shard) -> io::Result<Vec<PathBuf>> {
+        let begin = format!("shard-{shard}.");
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(&begin) && name.ends_with(".copy") {
+                found.push(entry.path());
+            }
+        }
+        Ok(found)
     }
 
     /// Begins to receive a copy.
@@ -133,20 +153,40 @@ impl Receiving {
     /// # Errors
     /// When there can be no file.
     pub fn begin(&self, shard: Shard, position: Bytes) -> io::Result<Incoming> {
-        let part = self.dir.join(format!("shard-{shard}.part"));
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let part = self.dir.join(format!("shard-{shard}.{number}.part"));
+        let name = self.dir.join(format!("shard-{shard}.{number}.copy"));
         let file = BufWriter::new(File::create(&part)?);
-        let mut incoming = Incoming { part, name: self.name(shard), file, rows: 0 };
+        let mut incoming = Incoming { part, name, file, rows: 0 };
         incoming.write(&position)?;
         Ok(incoming)
     }
 }
 
-/// A copy that is being received.
+/// Removes the file of a copy, if it is still there: one that was taken in has been removed.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn discard(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A copy that is being received. What was not received to the end is removed.
 pub struct Incoming {
     part: PathBuf,
     name: PathBuf,
     file: BufWriter<File>,
     rows: u64,
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // If it cannot be removed now, it is at the next start.
+        let _ = discard(&self.part);
+    }
 }
 
 impl Incoming {
@@ -180,7 +220,7 @@ impl Incoming {
         fs::rename(&self.part, &self.name)?;
         let dir = self.name.parent().unwrap_or(Path::new("."));
         File::open(dir)?.sync_all()?;
-        Ok(self.name)
+        Ok(std::mem::take(&mut self.name))
     }
 }
 
@@ -301,4 +341,76 @@ fn load(tables: &dyn Tables, shard: Shard, ops: Vec<Op>, position: Bytes) -> io:
     });
     tables.apply(shard, Replicated::Load(ops), position, call);
     done.recv().unwrap_or(Err(StoreError::Closed)).map(drop).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use bellwether_store::MemoryTables;
+    use openraft::vote::RaftLeaderId;
+
+    use super::*;
+    use crate::codec::encode_position;
+    use crate::machine::Machine;
+    use crate::types::{LogId, StoredMembership, Types};
+
+    fn position(index: u64) -> Bytes {
+        let leader = <Types as openraft::RaftTypeConfig>::LeaderId::new(1, 1).to_committed();
+        encode_position(Some(LogId::new(leader, index)), &StoredMembership::default())
+    }
+
+    fn rows(name: &'static str) -> SnapshotRows {
+        let key = Bytes::from(format!("\0\x03{name}"));
+        SnapshotRows { family: 0, keys: vec![key], values: vec![Bytes::from_static(b"row")] }
+    }
+
+    fn names(tables: &MemoryTables) -> Vec<Bytes> {
+        let view = tables.view();
+        view.scan(Family::ALL[0], b"\0\x03", b"\0\x04").map(|row| row.unwrap().0).collect()
+    }
+
+    #[test]
+    fn r67_copies_that_come_at_the_same_time_do_not_mix() {
+        let dir = tempfile::tempdir().unwrap();
+        let receiving = Receiving::open(dir.path()).unwrap();
+        let mut old = receiving.begin(3, position(5)).unwrap();
+        let mut new = receiving.begin(3, position(9)).unwrap();
+        old.add(rows("old")).unwrap();
+        new.add(rows("new")).unwrap();
+        let old = old.end(1).unwrap();
+        let new = new.end(1).unwrap();
+        assert_eq!(receiving.complete(3).unwrap().as_ref(), Some(&new), "the newest");
+        let tables = MemoryTables::default();
+        for (path, index, name) in [(old, 5, "\0\x03old"), (new, 9, "\0\x03new")] {
+            assert_eq!(meta_of(&path).unwrap().last_log_id.unwrap().index, index);
+            take_in(&tables, 3, &path).unwrap();
+            assert_eq!(names(&tables), [Bytes::from(name)]);
+            discard(&path).unwrap();
+        }
+        assert_eq!(receiving.complete(3).unwrap(), None);
+    }
+
+    #[test]
+    fn a_copy_that_breaks_off_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let receiving = Receiving::open(dir.path()).unwrap();
+        receiving.begin(3, position(5)).unwrap().end(1).unwrap_err();
+        drop(receiving.begin(3, position(5)).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn r67_after_a_crash_the_newest_copy_is_taken_in_and_no_other_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let receiving = Receiving::open(dir.path()).unwrap();
+        for (index, name) in [(9, "new"), (5, "old")] {
+            let mut copy = receiving.begin(3, position(index)).unwrap();
+            copy.add(rows(name)).unwrap();
+            copy.end(1).unwrap();
+        }
+        let tables = Arc::new(MemoryTables::default());
+        let receiving = Receiving::open(dir.path()).unwrap();
+        Machine::new(tables.clone(), 3, &receiving).unwrap();
+        assert_eq!(names(&tables), [Bytes::from("\0\x03new")]);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
 }

@@ -49,4 +49,16 @@ impl Chance {
     pub fn of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         if all.is_empty() { None } else { Some(&all[self.below(all.len() as u64) as usize]) }
     }
+
+    /// The place of one of these, as often as its weight says; 0 if they weigh nothing.
+    pub fn weighed(&mut self, weights: &[u64]) -> usize {
+        let mut left = self.below(weights.iter().sum());
+        for (place, weight) in weights.iter().enumerate() {
+            if left < *weight {
+                return place;
+            }
+            left -= weight;
+        }
+        0
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bellwether_raft::log::Files;
@@ -11,17 +12,26 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::chance::Chance;
+use crate::links::Place;
 
 /// A simulated disk.
-#[derive(Default)]
 pub struct Disk {
     /// What the log is kept in.
     pub segments: Segments,
     /// What the log is applied to.
     pub tables: Arc<MemoryTables>,
+    /// Where copies of shards are received: real files, which are whole or are not there.
+    pub copies: PathBuf,
 }
 
 impl Disk {
+    /// An empty one.
+    #[must_use]
+    pub fn new(dir: &Path, node: Place) -> Disk {
+        let copies = dir.join(node.to_string());
+        Disk { segments: Segments::default(), tables: Arc::default(), copies }
+    }
+
     /// The machine goes down.
     pub fn crash(&self, chance: &mut Chance) {
         self.segments.crash(chance);

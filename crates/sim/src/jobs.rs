@@ -10,6 +10,9 @@ use bellwether_core::turn::NewJob;
 
 use crate::chance::Chance;
 
+/// Groups that jobs may be in.
+pub const GROUPS: [&str; 2] = ["g1", "g2"];
+
 /// A job of any kind, under a caller's key.
 pub fn some_job(chance: &mut Chance, key: String, now: Time) -> NewJob {
     let target = CommandTarget { line: "true".to_owned(), ..CommandTarget::default() };
@@ -19,6 +22,9 @@ pub fn some_job(chance: &mut Chance, key: String, now: Time) -> NewJob {
         schedule: Some(some_schedule(chance, now)),
         ..Definition::default()
     };
+    if chance.one_in(3) {
+        job.group = GROUPS[chance.below(2) as usize].to_owned();
+    }
     if chance.one_in(3) {
         job.ordering_key = ["o1", "o2"][chance.below(2) as usize].to_owned();
     }
@@ -53,7 +59,25 @@ pub fn some_job(chance: &mut Chance, key: String, now: Time) -> NewJob {
     NewJob { hash: record::encode(&job), definition: job, reserved: None }
 }
 
-fn some_schedule(chance: &mut Chance, now: Time) -> Schedule {
+/// The template of a batch.
+pub fn some_template(chance: &mut Chance) -> Definition {
+    let target = CommandTarget { line: "true".to_owned(), ..CommandTarget::default() };
+    let delivery = match chance.below(3) {
+        0 => Delivery::Default,
+        1 => Delivery::AtMostOnce,
+        _ => Delivery::AtLeastOnce,
+    };
+    let retry = chance.one_in(3).then(|| Retry { jitter: 0.0, ..default_retry(1) });
+    Definition {
+        target: Some(Target::Command(target)),
+        delivery: delivery as i32,
+        retry,
+        ..Definition::default()
+    }
+}
+
+/// A schedule of any kind.
+pub fn some_schedule(chance: &mut Chance, now: Time) -> Schedule {
     let form = match chance.below(7) {
         0 => RuleForm::AtMs(now.0 + chance.below(40_000) as i64 - 5_000),
         1 | 2 => RuleForm::DelayMs(chance.below(30_000)),

@@ -13,16 +13,19 @@
 //! clients, and whatever goes wrong. All of it is on one thread.
 //!
 //! Not simulated: HTTP and gRPC, the engine's own threads, tables on disk, the server's dispatch and
-//! sessions (the rules of leases are, in `registry` and `worker`), batches, pruning.
+//! sessions (the rules of leases are, in `registry` and `worker`), pruning.
 //!
 //! Where to start reading: [`simulate`], then `shard`, `nemesis` and `check`; `docs/simulation.md` for
 //! how to use it and what it has found.
 
 #![forbid(unsafe_code)]
 
+mod asked;
+mod batches;
 mod chance;
 mod check;
 mod client;
+mod coverage;
 mod disk;
 mod jobs;
 mod links;
@@ -35,10 +38,12 @@ mod record;
 mod registry;
 mod run;
 mod shard;
+mod steer;
 mod trace;
 mod wire;
 mod worker;
 mod world;
 
+pub use coverage::Coverage;
 pub use mutant::Mutant;
 pub use run::{Outcome, simulate};

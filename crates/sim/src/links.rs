@@ -1,6 +1,6 @@
 //! Who can reach whom, how fast and how surely.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -21,8 +21,8 @@ pub struct Links(Mutex<State>);
 
 struct State {
     chance: Chance,
-    /// Directions that are cut: from, to.
-    cut: BTreeSet<(Place, Place)>,
+    /// Directions that are cut, from and to, and how often.
+    cut: BTreeMap<(Place, Place), u32>,
     /// Messages of a thousand that are lost.
     lost: u64,
     /// Messages of a thousand that come twice.
@@ -44,14 +44,14 @@ impl Links {
     /// All is well.
     #[must_use]
     pub fn new(chance: Chance) -> Links {
-        Links(Mutex::new(State { chance, cut: BTreeSet::new(), lost: 0, twice: 0, late: 0 }))
+        Links(Mutex::new(State { chance, cut: BTreeMap::new(), lost: 0, twice: 0, late: 0 }))
     }
 
     /// What becomes of a message that is sent now.
     pub fn fate(&self, from: Place, to: Place) -> Fate {
         let mut state = self.0.lock();
         if from != to
-            && (state.cut.contains(&(from, to)) || {
+            && (state.cut.contains_key(&(from, to)) || {
                 let lost = state.lost;
                 state.chance.per_mille(lost)
             })
@@ -64,9 +64,25 @@ impl Links {
         Fate { after, again }
     }
 
-    /// Cuts one direction.
-    pub fn cut(&self, from: Place, to: Place) {
-        self.0.lock().cut.insert((from, to));
+    /// Cuts some directions.
+    pub fn cut(&self, ways: &[(Place, Place)]) {
+        let mut state = self.0.lock();
+        for way in ways {
+            *state.cut.entry(*way).or_default() += 1;
+        }
+    }
+
+    /// Takes back a cut. Whatever else has cut the same goes on.
+    pub fn uncut(&self, ways: &[(Place, Place)]) {
+        let mut state = self.0.lock();
+        for way in ways {
+            if let Some(times) = state.cut.get_mut(way) {
+                *times -= 1;
+                if *times == 0 {
+                    state.cut.remove(way);
+                }
+            }
+        }
     }
 
     /// How much is lost, doubled and late, of a thousand.

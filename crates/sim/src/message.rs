@@ -2,15 +2,39 @@
 
 use std::sync::Arc;
 
-use bellwether_core::id::RunId;
+use bellwether_core::id::{BatchId, RunId};
+use bellwether_core::record::{BatchRow, PartRow};
 use bellwether_core::turn::{Assignment, Input, Rejection, Reply, Report};
 use bellwether_core::waist::{Shard, Term};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::links::Place;
+use crate::world::World;
 
 /// Where an answer goes. It may be called twice, if the request came twice.
-pub type Answer = Arc<dyn Fn(Place, Result<Reply, Rejection>) + Send + Sync>;
+pub type AnswerOf<T> = Arc<dyn Fn(Place, T) + Send + Sync>;
+/// The answer to a request.
+pub type Answer = AnswerOf<Result<Reply, Rejection>>;
+
+/// An answer that goes back over a network to `place`, and where it arrives.
+pub fn answer<T: Clone + Send + Sync + 'static>(
+    world: &Arc<World>,
+    place: Place,
+) -> (AnswerOf<T>, oneshot::Receiver<T>) {
+    let (sender, received) = oneshot::channel();
+    let (world, sender) = (world.clone(), Arc::new(Mutex::new(Some(sender))));
+    let answer = Arc::new(move |from, result: T| {
+        let sender = sender.clone();
+        world.send("answer", (from, place), move |_| {
+            if let Some(sender) = sender.lock().take() {
+                let _ = sender.send(result.clone());
+            }
+        });
+    });
+    (answer, received)
+}
 
 /// For the leader of a shard.
 #[derive(Clone)]
@@ -21,7 +45,12 @@ pub enum ToShard {
     Beat(Beat),
     /// What a worker says, and which worker.
     Reports(Place, Vec<Report>),
+    /// Say how a batch stands in this shard.
+    Part(BatchId, AnswerOf<Part>),
 }
+
+/// How a batch stands in a shard; and its record, if it is at home there.
+pub type Part = (PartRow, Option<BatchRow>);
 
 /// A sign of life of a worker.
 #[derive(Clone, Debug)]

@@ -20,11 +20,17 @@ pub enum Mutant {
     ShortLease,
     /// A leader tells workers that it has heard them without asking whether it still leads.
     HearAnyway,
+    /// A leader answers before what it has decided is committed.
+    AnswerBeforeCommit,
+    /// A node that has lost its disk comes back as if it were the same.
+    Amnesia,
+    /// A copy of a shard whose taking in was interrupted is not taken in again.
+    TornCopy,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 7] = [
+    pub const ALL: [Mutant; 10] = [
         Mutant::ActBeforeCommit,
         Mutant::ForgetFence,
         Mutant::WrongCursor,
@@ -32,6 +38,9 @@ impl Mutant {
         Mutant::ForgetWorkersFence,
         Mutant::ShortLease,
         Mutant::HearAnyway,
+        Mutant::AnswerBeforeCommit,
+        Mutant::Amnesia,
+        Mutant::TornCopy,
     ];
 
     /// Its name.
@@ -45,6 +54,9 @@ impl Mutant {
             Mutant::ForgetWorkersFence => "forget-workers-fence",
             Mutant::ShortLease => "short-lease",
             Mutant::HearAnyway => "hear-anyway",
+            Mutant::AnswerBeforeCommit => "answer-before-commit",
+            Mutant::Amnesia => "amnesia",
+            Mutant::TornCopy => "torn-copy",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A node: its groups of Raft, its shards, and its way to pass on what it is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use bellwether_raft::engine;
 use bellwether_raft::log::{Log, LogOptions, Pump};
 use bellwether_raft::machine::Machine;
 use bellwether_raft::runtime::Scope;
+use bellwether_raft::snapshot::Receiving;
 use bellwether_raft::storage::LogStore;
 use bellwether_raft::types::{Peer, Types};
 use bellwether_store::Tables;
@@ -38,6 +39,10 @@ pub struct Node {
     pub scope: Arc<Scope>,
     /// Its disk.
     pub disk: Arc<Disk>,
+    /// Where it receives copies of shards.
+    pub receiving: Receiving,
+    /// Shards of which it receives a copy.
+    pub copying: Mutex<BTreeSet<Shard>>,
     groups: Mutex<BTreeMap<Shard, Group>>,
     mail: UnboundedSender<Mail>,
     pump: Arc<Mutex<Pump>>,
@@ -81,8 +86,9 @@ impl Node {
         let pump = Arc::new(Mutex::new(pump));
         scope.spawn(drive(pump.clone(), asked, chance.fork()));
         let (mail, inbox) = unbounded_channel();
-        let groups = Mutex::default();
-        let node = Arc::new(Node { id, scope, disk, groups, mail, pump });
+        let (copying, groups) = (Mutex::default(), Mutex::default());
+        let receiving = Receiving::open(&disk.copies).map_err(|error| error.to_string())?;
+        let node = Arc::new(Node { id, scope, disk, receiving, copying, groups, mail, pump });
         world.up(node.clone());
         let (starting, scope) = (node.clone(), node.scope.clone());
         let world = world.clone();
@@ -105,8 +111,11 @@ impl Node {
         let mut shards = BTreeMap::new();
         for shard in 0..world.shards {
             let storage = LogStore::new(log.group(shard).map_err(|error| error.to_string())?);
-            let machine = Machine::without_copies(self.disk.tables.clone(), shard)
-                .map_err(|error| error.to_string())?;
+            let machine = match world.mutant {
+                Some(Mutant::TornCopy) => Machine::without_copies(self.disk.tables.clone(), shard),
+                _ => Machine::new(self.disk.tables.clone(), shard, &self.receiving),
+            };
+            let machine = machine.map_err(|error| format!("shard {shard}: {error}"))?;
             let wire = Wire { world: world.clone(), from: self.id, shard };
             let group = Group::new(self.id, config.clone(), wire, storage, machine).await;
             let group = group.map_err(|error| error.to_string())?;
@@ -134,7 +143,8 @@ impl Node {
     /// Who leads a shard, as far as it knows.
     #[must_use]
     pub fn leader(&self, shard: Shard) -> Option<Place> {
-        self.group(shard).and_then(|group| metrics(&group).current_leader)
+        let groups = self.groups.lock();
+        groups.get(&shard)?.metrics().borrow_watched().current_leader
     }
 
     /// Its process is killed: what it wrote is still there.

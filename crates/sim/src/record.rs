@@ -10,6 +10,8 @@ use bellwether_core::record::{Definition, OverlapPolicy};
 use bellwether_core::turn::Assignment;
 use bellwether_core::waist::{Shard, Term};
 
+use crate::asked::Asked;
+use crate::coverage::Coverage;
 use crate::links::Place;
 
 /// A job that was acknowledged.
@@ -37,6 +39,10 @@ pub struct Record {
     pub definitions: BTreeMap<RunId, Definition>,
     /// Retries that somebody has asked for.
     pub asked: BTreeMap<RunId, u32>,
+    /// Everything else that somebody has asked for, and was told.
+    pub wishes: Asked,
+    /// What happened how often.
+    pub coverage: Coverage,
     /// Attempts that really failed.
     pub failed: BTreeMap<RunId, u32>,
     /// Whose turn it is, by ordering key.
@@ -50,6 +56,8 @@ pub struct Record {
     still: BTreeSet<Place>,
     /// Where in a shard's log its terms begin.
     terms: BTreeMap<Shard, BTreeMap<u64, Term>>,
+    /// Who took a shard over in which of Raft's own terms.
+    elected: BTreeMap<(Shard, u64), Place>,
     /// What must not have been.
     wrong: Vec<String>,
     /// Under which term was committed what is at a place of a shard's log.
@@ -73,8 +81,15 @@ impl Record {
     }
 
     /// A node has taken a shard over.
-    pub fn took_over(&mut self, shard: Shard, term: Term, index: u64) {
+    pub fn took_over(&mut self, shard: Shard, term: Term, index: u64, by: (u64, Place)) {
         self.take_overs += 1;
+        self.coverage.saw("a shard was taken over");
+        let (raft_term, node) = by;
+        let other = *self.elected.entry((shard, raft_term)).or_insert(node);
+        if other != node {
+            let text = format!("nodes {other} and {node} both lead shard {shard} in {raft_term}");
+            self.wrong.push(text);
+        }
         let terms = self.terms.entry(shard).or_default();
         if let Some((at, other)) = terms.iter().find(|(_, other)| **other == term) {
             let text = format!("term {term} of shard {shard} was given out twice: {other} at {at}");
@@ -111,6 +126,9 @@ impl Record {
         let id = start.run;
         *self.starts.entry(id).or_default() += 1;
         self.definitions.insert(id, start.definition.clone());
+        if start.attempt > 1 {
+            self.coverage.saw("an attempt was a retry");
+        }
         let mut wrong = Vec::new();
         if self.given_up.contains(&(id, start.token)) {
             wrong.push(format!("R94: {id} is started by {worker} after it was given up"));

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bellwether_core::id::RunId;
-use bellwether_core::record::Run;
+use bellwether_core::id::{BatchId, RunId};
+use bellwether_core::record::{self, PartRow, Run};
 use bellwether_core::settings::Settings;
 use bellwether_core::shard::{Leading, recover};
 use bellwether_core::time::Time;
 use bellwether_core::turn::{self, Decided, Effect, Halt, Input, Reported};
-use bellwether_core::waist::{Batch, Op, Shard, StoreError, Term};
+use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError, Term};
+use bellwether_core::{key, read};
 use bellwether_raft::codec::{encode_acquire, encode_batch};
 use bellwether_raft::runtime::Runtime;
 use bellwether_raft::types::Command;
@@ -23,15 +24,15 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::{AsyncRuntime, ReadPolicy};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::batches::Batches;
 use crate::chance::Chance;
 use crate::links::Place;
-use crate::message::{Answer, Beat, ToShard, ToWorker};
+use crate::message::{Answer, AnswerOf, Beat, Part, ToShard, ToWorker};
 use crate::mutant::Mutant;
-use crate::node::metrics;
-use crate::orders;
 use crate::registry::{LEASE, Registry};
 use crate::wire::Group;
 use crate::world::World;
+use crate::{orders, steer};
 
 /// The longest a leader rests: leases are looked at as often.
 const REST_MAX: Duration = Duration::from_millis(500);
@@ -66,6 +67,8 @@ impl From<StoreError> for Deposed {
 struct Led {
     leading: Leading,
     registry: Registry,
+    /// Whoever sees to the batches that are at home in it.
+    batches: Batches,
     term: Term,
     /// Raft's own: if it is another, somebody else may have led in between.
     raft_term: u64,
@@ -115,7 +118,8 @@ impl Actor {
 
     /// Raft's own term, if this node leads.
     fn leads(&self) -> Option<u64> {
-        let metrics = metrics(&self.group);
+        let metrics = self.group.metrics();
+        let metrics = metrics.borrow_watched();
         (metrics.current_leader == Some(self.node)).then_some(metrics.current_term)
     }
 
@@ -138,7 +142,7 @@ impl Actor {
         blank.map_err(|_| Deposed)?.map_err(|_| Deposed)?;
         let (applied, index) = self.propose(encode_acquire(self.shard)).await?;
         let Applied::Acquired(term) = applied else { return Err(Deposed) };
-        self.world.record.lock().took_over(self.shard, term, index);
+        self.world.record.lock().took_over(self.shard, term, index, (raft_term, self.node));
         let settings = Settings::default();
         let mut memory = turn::load(&*self.tables.view(), self.shard, term, settings)?;
         let (mut after, mut held) = (None, Vec::new());
@@ -160,13 +164,21 @@ impl Actor {
         let short = self.world.mutant == Some(Mutant::ShortLease);
         let lease = if short { LEASE / 4 } else { LEASE };
         let registry = Registry::new(term, lease, held);
-        Ok(Led { leading: Leading::new(memory, now), registry, term, raft_term, looked: false })
+        let mut batches = Batches::new(&self.world, self.node, self.tables.clone());
+        for id in read::batches_to_go_on_with(&*self.tables.view(), self.shard)? {
+            batches.see_to(id);
+        }
+        let leading = Leading::new(memory, now);
+        Ok(Led { leading, registry, batches, term, raft_term, looked: false })
     }
 
     async fn propose(&self, command: Command) -> Result<(Applied, u64), Deposed> {
         match self.group.client_write(command).await {
             Ok(response) => Ok((response.data, response.log_id.index)),
-            Err(_) => Err(Deposed),
+            Err(_) => {
+                self.world.saw("a leader could not commit");
+                Err(Deposed)
+            }
         }
     }
 
@@ -177,7 +189,10 @@ impl Actor {
         }
         let (shard, count) = (self.shard, ops.len() as u64);
         match self.propose(encode_batch(Batch { shard, term, ops })).await? {
-            (Applied::Fenced { .. }, _) => Err(Deposed),
+            (Applied::Fenced { .. }, _) => {
+                self.world.saw("a commit was fenced off");
+                Err(Deposed)
+            }
             (_, index) => {
                 self.world.trace.note("commit", [u64::from(shard), index, count]);
                 self.world.record.lock().committed(shard, term, index);
@@ -191,17 +206,25 @@ impl Actor {
         loop {
             let messages = self.gather(&led).await?;
             let mut turned = self.decide(&mut led, messages)?;
-            let early = self.world.mutant == Some(Mutant::ActBeforeCommit);
-            if early {
+            let launches =
+                turned.decided.effects.iter().any(|effect| matches!(effect, Effect::Assign(_)));
+            if self.world.mutant == Some(Mutant::ActBeforeCommit) {
                 let effects = std::mem::take(&mut turned.decided.effects);
                 self.act(&mut led, effects);
             }
-            self.stall().await;
+            if self.world.mutant == Some(Mutant::AnswerBeforeCommit) {
+                self.answer(&led, std::mem::take(&mut turned.answers), Vec::new());
+            }
             let ops = std::mem::take(&mut turned.decided.ops);
             let changed = !ops.is_empty();
+            if changed {
+                self.stall("a leader was held up before a commit", launches).await;
+            }
             self.commit(led.term, ops).await?;
             self.world.record.lock().given_up(&turned.lost);
-            self.stall().await;
+            if changed {
+                self.stall("a leader was held up after a commit", launches).await;
+            }
             // What was decided is durable. Only now may it be seen outside.
             self.answer(&led, turned.answers, turned.reports);
             self.act(&mut led, turned.decided.effects);
@@ -214,12 +237,28 @@ impl Actor {
         }
     }
 
-    /// It may be held up anywhere, for long enough to be replaced meanwhile.
-    async fn stall(&mut self) {
-        if self.world.stalls.load(Ordering::Relaxed) && self.chance.one_in(12) {
-            let ms = self.chance.between(200, 8_000);
-            tokio::time::sleep(Duration::from_millis(ms)).await;
+    /// It may be held up anywhere, for long enough to be replaced meanwhile; and it is, sooner if it
+    /// launches something. Its successor may be followed by the same node again.
+    async fn stall(&mut self, what: &'static str, launches: bool) {
+        let often = if launches { 3 } else { 24 };
+        if !self.world.stalls.load(Ordering::Relaxed) || !self.chance.one_in(often) {
+            return;
         }
+        self.world.saw(what);
+        let (world, node, shard) = (self.world.clone(), self.node, self.shard);
+        world.trace.tell(format_args!("-- node {node} is held up with shard {shard}"));
+        if launches || self.chance.one_in(2) {
+            self.world.saw("a leader was replaced while it was held up");
+            steer::transfer(&world, shard, None, &mut self.chance);
+            if self.chance.one_in(2) {
+                let (back, mut chance) = (self.chance.between(600, 2_000), self.chance.fork());
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(back)).await;
+                    steer::transfer(&world, shard, Some(node), &mut chance);
+                });
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(self.chance.between(200, 9_000))).await;
     }
 
     /// Waits until there is something to do, and takes what has come.
@@ -263,12 +302,14 @@ impl Actor {
                     all_reports.push((worker, reports));
                 }
                 ToShard::Beat(beat) => lost.extend(self.hear(*term, registry, &beat)),
+                ToShard::Part(batch, answer) => self.say_part(batch, answer),
             }
         }
         // After what has come: while this one was held up, workers may have been heard all the time.
         lost.extend(registry.run_out());
         for (run, token) in lost.iter().copied() {
             self.world.trace.tell(format_args!("{run} under {token:x} is lost"));
+            self.world.saw("an attempt was given up");
             let detail = "its worker was not heard".to_owned();
             step.take_note(Input::Lost { run, token, detail })?;
         }
@@ -312,6 +353,7 @@ impl Actor {
                     let to = (self.node, led.registry.place_of(&worker));
                     self.world.send_to_worker("stop", to, ToWorker::Stop(run, token));
                 }
+                Effect::Batch(id) if id.shard() == self.shard => led.batches.see_to(id),
                 _ => {}
             }
         }
@@ -344,5 +386,25 @@ impl Actor {
             }
         });
         reaction.lost
+    }
+
+    /// Says how a batch stands in this shard, once a quorum has confirmed that this node leads.
+    fn say_part(&self, batch: BatchId, answer: AnswerOf<Part>) {
+        let (group, tables) = (self.group.clone(), self.tables.clone());
+        let (shard, node) = (self.shard, self.node);
+        Runtime::spawn(async move {
+            if group.ensure_linearizable(ReadPolicy::ReadIndex).await.is_err() {
+                return;
+            }
+            let view = tables.view();
+            let row = read::batch(&*view, &[], batch).ok().flatten().map(|stored| stored.row);
+            let part = match view.get(Family::Batch, &key::batch_part(shard, batch)) {
+                Ok(Some(value)) => record::decode("part", value),
+                _ => Ok(PartRow::default()),
+            };
+            if let Ok(part) = part {
+                answer(node, (part, row));
+            }
+        });
     }
 }

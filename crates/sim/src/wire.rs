@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_core::waist::Shard;
+use bellwether_raft::codec::encode_position;
 use bellwether_raft::machine::Machine;
-use bellwether_raft::snapshot::{ShardCopy, ShardView};
+use bellwether_raft::snapshot::{ShardCopy, ShardView, discard, meta_of};
 use bellwether_raft::types::{Peer, SnapshotMeta, Types, Vote};
 use bellwether_store::MemoryTables;
 use futures::future::{BoxFuture, Either, select};
@@ -24,6 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::links::Place;
+use crate::node::Node;
 use crate::world::World;
 
 /// A replica of a shard.
@@ -67,7 +69,7 @@ impl Line {
         &self,
         what: &'static str,
         within: Duration,
-        ask: impl Fn(Group) -> BoxFuture<'static, Option<T>> + Send + Sync + 'static,
+        ask: impl Fn(Arc<Node>, Group) -> BoxFuture<'static, Option<T>> + Send + Sync + 'static,
     ) -> Result<T, Unreachable<Types>> {
         let (sender, answer) = oneshot::channel();
         let sender = Arc::new(Mutex::new(Some(sender)));
@@ -77,8 +79,8 @@ impl Line {
             let Some(node) = world.node(to) else { return };
             let Some(group) = node.group(shard) else { return };
             let (world, ask, sender) = (world.clone(), ask.clone(), sender.clone());
-            node.scope.spawn(async move {
-                let Some(answer) = ask(group).await else { return };
+            node.clone().scope.spawn(async move {
+                let Some(answer) = ask(node, group).await else { return };
                 let Some(after) = world.links.fate(to, from).after else { return };
                 tokio::spawn(async move {
                     tokio::time::sleep(after).await;
@@ -104,7 +106,7 @@ impl RaftNetworkV2<Types> for Line {
         request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
-        let answer = self.ask("append", option.hard_ttl(), move |group| {
+        let answer = self.ask("append", option.hard_ttl(), move |_, group| {
             let request = request.clone();
             Box::pin(async move { group.append_entries(request).await.ok() })
         });
@@ -116,7 +118,7 @@ impl RaftNetworkV2<Types> for Line {
         request: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
-        let answer = self.ask("vote", option.hard_ttl(), move |group| {
+        let answer = self.ask("vote", option.hard_ttl(), move |_, group| {
             let request = request.clone();
             Box::pin(async move { group.vote(request).await.ok() })
         });
@@ -128,7 +130,7 @@ impl RaftNetworkV2<Types> for Line {
         request: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
-        let answer = self.ask("pre-vote", option.hard_ttl(), move |group| {
+        let answer = self.ask("pre-vote", option.hard_ttl(), move |_, group| {
             let request = request.clone();
             Box::pin(async move { group.pre_vote(request).await.ok() })
         });
@@ -140,7 +142,7 @@ impl RaftNetworkV2<Types> for Line {
         request: TransferLeaderRequest<Types>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
-        let answer = self.ask("transfer", option.hard_ttl(), move |group| {
+        let answer = self.ask("transfer", option.hard_ttl(), move |_, group| {
             let request = request.clone();
             Box::pin(async move { group.handle_transfer_leader(request).await.ok() })
         });
@@ -158,8 +160,13 @@ impl RaftNetworkV2<Types> for Line {
             return Err(unreachable("a copy cannot be passed on").into());
         };
         let meta = snapshot.meta;
-        let sending = self.ask("copy", COPY_WITHIN, move |group| {
-            install(group, leader, meta.clone(), view.clone())
+        let world = self.wire.world.clone();
+        let sending = self.ask("copy", COPY_WITHIN, move |node, group| {
+            let (world, meta, view) = (world.clone(), meta.clone(), view.clone());
+            Box::pin(async move {
+                let receiving = Receive { world, node, group };
+                receiving.install(leader, &meta, &view).await.ok()
+            })
         });
         // The first is looked at first: chance has no part in it.
         match select(Box::pin(cancel), Box::pin(sending)).await {
@@ -169,15 +176,45 @@ impl RaftNetworkV2<Types> for Line {
     }
 }
 
-fn install(
+/// A node to which a copy of a shard is sent.
+struct Receive {
+    world: Arc<World>,
+    node: Arc<Node>,
     group: Group,
-    leader: Vote,
-    meta: SnapshotMeta,
-    view: ShardView,
-) -> BoxFuture<'static, Option<SnapshotResponse<Types>>> {
-    Box::pin(async move {
-        let snapshot = ShardCopy::View(view);
+}
+
+impl Receive {
+    /// Receives a copy part by part, as the server does, and takes it in.
+    async fn install(
+        self,
+        leader: Vote,
+        meta: &SnapshotMeta,
+        from: &ShardView,
+    ) -> anyhow::Result<SnapshotResponse<Types>> {
+        let (shard, mut chance) = (from.shard, self.world.fork());
+        let mut parts = Vec::new();
+        let rows = from.parts(|part| {
+            parts.push(part);
+            true
+        })?;
+        if !self.node.copying.lock().insert(shard) {
+            self.world.saw("a copy was received while another one was");
+        }
+        let position = encode_position(meta.last_log_id, &meta.last_membership);
+        let mut incoming = self.node.receiving.begin(shard, position)?;
+        for part in parts {
+            tokio::time::sleep(Duration::from_millis(chance.below(40))).await;
+            incoming.add(part)?;
+        }
+        let path = incoming.end(rows)?;
+        let meta = meta_of(&path)?;
+        let snapshot = ShardCopy::File(path.clone());
         let snapshot = SnapshotOf::<Types, ShardCopy> { meta, snapshot };
-        group.install_full_snapshot(leader, snapshot).await.ok()
-    })
+        let answer = self.group.install_full_snapshot(leader, snapshot).await;
+        self.node.copying.lock().remove(&shard);
+        let answer = answer?;
+        discard(&path)?;
+        self.world.saw("a copy of a shard was taken in");
+        Ok(answer)
+    }
 }

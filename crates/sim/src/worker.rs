@@ -20,6 +20,7 @@ use crate::links::Place;
 use crate::message::{Beat, ToShard, ToWorker};
 use crate::mutant::Mutant;
 use crate::registry::{BEAT, OWN_LEASE};
+use crate::steer;
 use crate::world::World;
 
 /// How often a worker looks at what it has.
@@ -59,18 +60,20 @@ pub struct Worker {
     /// Where it is.
     pub place: Place,
     world: Arc<World>,
-    nodes: Vec<Place>,
     slots: usize,
+    /// Whether it stays with a node as long as it reaches any leader by way of it.
+    loyal: bool,
     work: Arc<Mutex<Work>>,
     machine: Mutex<Arc<Scope>>,
     process: Mutex<Arc<Scope>>,
 }
 
 impl Worker {
-    /// A worker that knows these nodes.
-    pub fn start(world: &Arc<World>, place: Place, nodes: Vec<Place>) -> Arc<Worker> {
+    /// A worker.
+    pub fn start(world: &Arc<World>, place: Place) -> Arc<Worker> {
         let mut chance = world.fork();
         let slots = 4 + chance.below(5) as usize;
+        let loyal = chance.one_in(2);
         let work = Work {
             instance: 1,
             running: BTreeMap::new(),
@@ -82,8 +85,8 @@ impl Worker {
         let worker = Arc::new(Worker {
             place,
             world: world.clone(),
-            nodes,
             slots,
+            loyal,
             work: Arc::new(Mutex::new(work)),
             machine: Mutex::new(Scope::new(0)),
             process: Mutex::new(Scope::new(0)),
@@ -198,17 +201,28 @@ impl Worker {
         }
     }
 
-    /// Whether the leader of some shard has not said for long that it has heard.
+    /// Whether leaders have not said for long that they have heard: one of them, or all if it is
+    /// loyal.
     fn misses_a_leader(&self) -> bool {
         let work = self.work.lock();
-        (0..self.world.shards).any(|shard| {
+        let misses = |shard: Shard| {
             let heard = work.leaders.get(&shard).and_then(|leader| leader.1);
             heard.is_none_or(|heard| heard.elapsed() > PATIENCE)
-        })
+        };
+        let mut shards = 0..self.world.shards;
+        if self.loyal { shards.all(misses) } else { shards.any(misses) }
     }
 
+    /// Any node; one that leads, if it is loyal, more often than not.
     fn some_node(&self) -> Place {
-        self.work.lock().chance.of(&self.nodes).copied().unwrap_or(1)
+        let shard = self.work.lock().chance.below(u64::from(self.world.shards) * 2) as Shard;
+        if self.loyal
+            && shard < self.world.shards
+            && let Some(leader) = steer::leader(&self.world, shard)
+        {
+            return leader.id;
+        }
+        self.work.lock().chance.of(&self.world.places()).copied().unwrap_or(1)
     }
 
     /// Tells the leaders of all shards that it is there, and what it has.
@@ -240,7 +254,7 @@ impl Worker {
                 continue;
             }
             waiting.not_before = now + ANSWER;
-            let node = if chance.one_in(4) { chance.of(&self.nodes).copied() } else { None };
+            let node = chance.one_in(4).then(|| chance.of(&self.world.places()).copied()).flatten();
             let report = Report { run: *run, token: *token, what: waiting.what.clone() };
             let message = ToShard::Reports(self.place, vec![report]);
             let way = (self.place, node.unwrap_or(home));
@@ -313,6 +327,7 @@ impl Work {
             return;
         }
         let ms = match self.chance.below(10) {
+            0..5 if world.long_work => self.chance.between(8_000, 24_000),
             0 => self.chance.between(5_000, 15_000),
             1..4 => self.chance.between(1_000, 5_000),
             _ => self.chance.between(10, 1_000),

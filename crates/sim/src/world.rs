@@ -1,8 +1,9 @@
 //! Everything that is simulated, and how one part of it reaches another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use bellwether_core::time::Time;
 use bellwether_core::waist::Shard;
@@ -36,9 +37,15 @@ pub struct World {
     pub stalls: AtomicBool,
     /// Whether leaders do nothing more, so that replicas can be compared.
     pub rests: AtomicBool,
+    /// Whether attempts take long more often than not.
+    pub long_work: bool,
+    /// Where nodes receive copies of shards.
+    pub dir: PathBuf,
     chance: Mutex<Chance>,
     /// By how much the clocks of nodes are wrong.
-    skews_ms: BTreeMap<Place, AtomicI64>,
+    skews_ms: Mutex<BTreeMap<Place, i64>>,
+    /// Nodes that exist, whether they are up or not.
+    places: Mutex<BTreeSet<Place>>,
     /// Nodes that are up.
     nodes: Mutex<BTreeMap<Place, Arc<Node>>>,
     /// Workers whose process is up.
@@ -50,12 +57,14 @@ impl World {
     #[must_use]
     pub fn new(
         mut chance: Chance,
-        nodes: u64,
         shards: Shard,
         mutant: Option<Mutant>,
+        dir: PathBuf,
         print: bool,
     ) -> Arc<World> {
         Arc::new(World {
+            long_work: chance.one_in(3),
+            dir,
             trace: Trace::new(print),
             links: Links::new(chance.fork()),
             record: Mutex::default(),
@@ -64,7 +73,8 @@ impl World {
             stalls: AtomicBool::new(false),
             rests: AtomicBool::new(false),
             chance: Mutex::new(chance),
-            skews_ms: (1..=nodes).map(|node| (node, AtomicI64::new(0))).collect(),
+            skews_ms: Mutex::default(),
+            places: Mutex::default(),
             nodes: Mutex::default(),
             workers: Mutex::default(),
         })
@@ -78,16 +88,35 @@ impl World {
     /// The present by the clock of a node, or by the true one if it is none.
     #[must_use]
     pub fn now(&self, place: Place) -> Time {
-        let skew_ms = self.skews_ms.get(&place).map_or(0, |skew| skew.load(Ordering::Relaxed));
+        let skew_ms = self.skews_ms.lock().get(&place).copied().unwrap_or(0);
         let elapsed_ms = i64::try_from(self.trace.elapsed_ms()).unwrap_or(i64::MAX);
         Time(ZERO_MS + elapsed_ms + skew_ms)
     }
 
-    /// Sets the clock of a node wrong.
-    pub fn skew(&self, node: Place, ms: i64) {
-        if let Some(skew) = self.skews_ms.get(&node) {
-            skew.store(ms, Ordering::Relaxed);
-        }
+    /// Sets the clock of a node wrong, and says by how much it was before.
+    pub fn skew(&self, node: Place, ms: i64) -> i64 {
+        self.skews_ms.lock().insert(node, ms).unwrap_or(0)
+    }
+
+    /// Something happened of which it is counted how often it does.
+    pub fn saw(&self, what: &'static str) {
+        self.record.lock().coverage.saw(what);
+    }
+
+    /// Nodes that exist, whether they are up or not.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place> {
+        self.places.lock().iter().copied().collect()
+    }
+
+    /// A node exists from here on.
+    pub fn exists(&self, node: Place) {
+        self.places.lock().insert(node);
+    }
+
+    /// A node will never come back.
+    pub fn is_gone(&self, node: Place) {
+        self.places.lock().remove(&node);
     }
 
     /// Sends something: it arrives later, perhaps twice or never.

@@ -29,7 +29,7 @@ impl Turn<'_> {
                 let (mut row, run) = self.take_open(run_id)?.ok_or_else(missing)?;
                 let one_off = row.job.take().ok_or_else(missing)?;
                 let mut job = full_of(id, one_off)?;
-                job.state = state_of(&run);
+                job.state = state_of(&run, self.now);
                 job.state.open = vec![1];
                 self.put_promoted(&job, &run);
                 self.keep_open(run_id, row, run);
@@ -39,7 +39,7 @@ impl Turn<'_> {
                 let one_off = row.job.take().ok_or_else(missing)?;
                 let run = row.run.take().ok_or_else(missing)?;
                 let mut job = full_of(id, one_off)?;
-                job.state = state_of(&run);
+                job.state = state_of(&run, self.now);
                 self.put_promoted(&job, &run);
                 let time = place.time.plus_ms(class_age_ms(place.class)).max(self.now);
                 self.plan(DueKey { time, kind: DueKind::Sweep, job: id, n: 0 }, Bytes::new());
@@ -90,8 +90,9 @@ fn full_of(id: JobId, one_off: OneOff) -> Result<FullJob, StoreError> {
     Ok(FullJob { id, row, definition, state: JobState::default() })
 }
 
-/// The state of a one-off whose one tick has come.
-fn state_of(run: &Run) -> JobState {
+/// The state of a one-off whose one tick has come, or was canceled before: what is yet to come has
+/// not been dealt with, or it would keep back the ticks of another schedule.
+fn state_of(run: &Run, now: Time) -> JobState {
     let last = run::finished(run).map(|finished| LastRun {
         n: run.n,
         scheduled_ms: run.scheduled_ms,
@@ -102,7 +103,7 @@ fn state_of(run: &Run) -> JobState {
         runs: run.n,
         scheduled_runs: 1,
         ended: true,
-        handled_ms: Some(run.scheduled_ms),
+        handled_ms: Some(run.scheduled_ms.min(now.0)),
         last,
         ..JobState::default()
     }

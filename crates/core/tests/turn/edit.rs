@@ -36,6 +36,18 @@ fn r17_a_one_off_that_has_run_runs_again_at_its_new_time() {
 }
 
 #[test]
+fn r17_r71_a_one_off_that_was_canceled_before_its_time_does_not_keep_back_another_schedule() {
+    let mut w = busy();
+    let id = w.add(job().at(t(10_000)));
+    w.cancel(run(id, 1));
+    w.until(5);
+    w.replace(id, &job().every("10s"));
+    assert_eq!(w.next_second(id), Some(15));
+    w.until(30);
+    assert_eq!(w.start_seconds(), [15, 25]);
+}
+
+#[test]
 fn r18_an_open_run_is_not_disturbed() {
     let mut w = World::new();
     let compact = w.add(job().at(t(1)));

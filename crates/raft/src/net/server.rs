@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::convert::{append_of, appended, ballot, log_id, vote, vote_request_of, vote_response};
 use super::{Identity, MESSAGE_MAX};
 use crate::machine::Machine;
-use crate::snapshot::{Receiving, ShardCopy, meta_of};
+use crate::snapshot::{Receiving, ShardCopy, discard, meta_of};
 use crate::types::Types;
 
 /// The groups of a node.
@@ -159,11 +159,12 @@ impl Peers for Service {
             }
         };
         let meta = meta_of(&path).map_err(malformed)?;
-        let snapshot = SnapshotOf::<Types, ShardCopy> { meta, snapshot: ShardCopy::File(path) };
-        let answer = group.install_full_snapshot(from, snapshot).await;
-        // One that was not wanted any more must not be found at the next start.
-        self.receiving.forget(shard).map_err(stopped)?;
-        let answer = answer.map_err(stopped)?;
+        let snapshot = ShardCopy::File(path.clone());
+        let snapshot = SnapshotOf::<Types, ShardCopy> { meta, snapshot };
+        // If that fails, some of it may have been taken in: the rest is at the next start.
+        let answer = group.install_full_snapshot(from, snapshot).await.map_err(stopped)?;
+        // One that was not wanted any more must not be found then.
+        discard(&path).map_err(stopped)?;
         Ok(Response::new(wire::SnapshotResponse { vote: Some(ballot(&answer.vote)) }))
     }
 }

@@ -25,12 +25,28 @@ struct State {
     /// How they were after everything that was applied since they were last persisted, in order.
     since: Vec<Rows>,
     forget_fence: bool,
+    /// Loads of copied rows after which the power fails.
+    loads_left: Option<usize>,
+    /// The power is failing: nothing is written any more.
+    failed: bool,
 }
 
 impl MemoryTables {
     /// A mistake to be made on purpose: batches whose term is void are applied all the same.
     pub fn forget_fence(&self) {
         self.state.lock().forget_fence = true;
+    }
+
+    /// From the load of copied rows on that comes after so many, nothing is written any more, until
+    /// the machine has gone down. `None` if that is not to happen.
+    pub fn fail_in_copy(&self, after: Option<usize>) {
+        self.state.lock().loads_left = after;
+    }
+
+    /// Whether nothing is written any more.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.state.lock().failed
     }
 
     /// How many things a crash could lose.
@@ -45,6 +61,7 @@ impl MemoryTables {
         let mut state = self.state.lock();
         state.since.truncate(kept);
         state.rows = state.since.last().unwrap_or(&state.persisted).clone();
+        (state.loads_left, state.failed) = (None, false);
     }
 
     /// Everything is gone, as on a new disk.
@@ -67,6 +84,7 @@ impl Tables for MemoryTables {
 
     fn persist(&self) -> Result<(), StoreError> {
         let mut state = self.state.lock();
+        state.check_power()?;
         state.persisted = state.rows.clone();
         state.since.clear();
         Ok(())
@@ -80,6 +98,11 @@ impl State {
         what: Replicated,
         position: Bytes,
     ) -> Result<Applied, StoreError> {
+        if matches!(what, Replicated::Load(_)) {
+            self.failed |= self.loads_left == Some(0);
+            self.loads_left = self.loads_left.map(|left| left.saturating_sub(1));
+        }
+        self.check_power()?;
         let newest = self.term(shard)?;
         let applied = match what {
             Replicated::Nothing => Applied::Done,
@@ -106,6 +129,13 @@ impl State {
         self.rows.apply(&Batch { shard, term: newest, ops });
         self.since.push(self.rows.clone());
         Ok(applied)
+    }
+
+    fn check_power(&self) -> Result<(), StoreError> {
+        match self.failed {
+            true => Err(StoreError::Failed("the power is failing, as was asked for".to_owned())),
+            false => Ok(()),
+        }
     }
 
     fn term(&self, shard: Shard) -> Result<Term, StoreError> {
@@ -163,5 +193,28 @@ mod tests {
         tables.forget_fence();
         assert_eq!(write(&tables, 1, b"\0\x01a"), Applied::Done);
         assert_eq!(rows(&tables), 1);
+    }
+
+    #[test]
+    fn a_copy_can_be_interrupted_and_a_part_of_it_is_left() {
+        let tables = MemoryTables::default();
+        let load = |key: &'static [u8]| {
+            let put = Op::Put { family: Family::Job, key: key.into(), value: Bytes::new() };
+            let told = Arc::new(Mutex::new(None));
+            let tell = told.clone();
+            let done = move |result: Result<Applied, StoreError>| *tell.lock() = Some(result);
+            tables.apply(1, Replicated::Load(vec![put]), Bytes::new(), Box::new(done));
+            told.lock().take().unwrap()
+        };
+        tables.fail_in_copy(Some(1));
+        load(b"\0\x01a").unwrap();
+        assert!(!tables.has_failed());
+        load(b"\0\x01b").unwrap_err();
+        load(b"\0\x01c").unwrap_err();
+        tables.persist().unwrap_err();
+        assert!(tables.has_failed());
+        tables.crash(1);
+        assert_eq!((rows(&tables), tables.has_failed()), (1, false));
+        load(b"\0\x01b").unwrap();
     }
 }

@@ -1,5 +1,9 @@
 //! What must hold once everything has come to rest.
 
+mod asked;
+mod batches;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bellwether_core::id::{JobId, RunId};
@@ -15,6 +19,7 @@ use bellwether_core::waist::{Family, Row, Shard, View};
 use crate::nemesis::Nemesis;
 use crate::node::metrics;
 use crate::record::Record;
+use crate::steer::replicas;
 use crate::world::World;
 
 /// Something that is due or open for longer than this after everything was mended is stuck.
@@ -26,7 +31,7 @@ const LATE_MS: u64 = 10_000;
 pub fn check(world: &Arc<World>, nemesis: &Nemesis) {
     let mut found = Vec::new();
     for shard in 0..world.shards {
-        match nemesis.replicas(shard) {
+        match replicas(world, shard) {
             None => found.push(format!("nobody leads shard {shard}, though all is well")),
             Some((leader, members)) => {
                 check_replicas(world, shard, &members, &mut found);
@@ -35,26 +40,55 @@ pub fn check(world: &Arc<World>, nemesis: &Nemesis) {
         }
     }
     check_groups(world, &mut found);
+    if nemesis.misses_one() {
+        found.push("R36: nobody has taken the place of a node that is lost".to_owned());
+    }
     let mut record = world.record.lock();
     for what in found {
         record.wrong(what);
     }
     record.check_terms();
     check_starts(&mut record);
-    let views: Vec<Arc<dyn View>> =
-        (0..world.shards).filter_map(|shard| Some(nemesis.replicas(shard)?.0.view())).collect();
-    if views.len() == usize::from(world.shards) {
+    if let Some(views) = views(world) {
         check_jobs(&mut record, &views);
+        asked::check(&mut record, &views);
+        batches::check(&mut record, &views);
     }
+}
+
+/// Every shard as its leader has it.
+fn views(world: &World) -> Option<Vec<Arc<dyn View>>> {
+    (0..world.shards).map(|shard| Some(replicas(world, shard)?.0.view())).collect()
+}
+
+/// Whether everything that was there at some time has come to its end: then nothing is gained by
+/// waiting for longer.
+pub fn has_settled(world: &Arc<World>, nemesis: &Nemesis, since: Time) -> bool {
+    let Some(views) = views(world) else { return false };
+    let stuck_ms = world.now(0).since_ms(since);
+    let mut found = Vec::new();
+    for (shard, view) in views.iter().enumerate() {
+        check_open(&**view, shard as Shard, world.now(0), stuck_ms, &mut found);
+    }
+    let record = world.record.lock();
+    let mut all = record.wishes.batches.keys().map(|id| batches::gather(&views, *id));
+    let over = all.all(|batch| batch.is_some_and(|batch| batches::is_over(&batch)));
+    found.is_empty() && over && !nemesis.misses_one()
 }
 
 /// No group has given up, by an error or by a panic.
 fn check_groups(world: &World, found: &mut Vec<String>) {
     for node in world.nodes() {
         for shard in 0..world.shards {
-            match node.group(shard).map(|group| metrics(&group).running_state) {
-                Some(Ok(())) => {}
-                Some(Err(error)) => {
+            match node.group(shard).map(|group| metrics(&group)) {
+                Some(metrics) if metrics.running_state.is_ok() => {
+                    if metrics.purged.is_some() {
+                        world.saw("a log was purged");
+                    }
+                }
+                Some(metrics) => {
+                    let error = metrics.running_state.err();
+                    let error = error.map(|error| error.to_string()).unwrap_or_default();
                     found.push(format!("node {}, shard {shard} has stopped: {error}", node.id));
                 }
                 None => found.push(format!("node {} has no shard {shard}", node.id)),
@@ -64,10 +98,13 @@ fn check_groups(world: &World, found: &mut Vec<String>) {
 }
 
 /// R67: the replicas of a shard are equal.
-fn check_replicas(world: &World, shard: Shard, members: &[u64], found: &mut Vec<String>) {
+fn check_replicas(world: &World, shard: Shard, members: &BTreeSet<u64>, found: &mut Vec<String>) {
     let mut first: Option<(u64, Vec<(Family, Row)>)> = None;
     for id in members {
-        let Some(node) = world.node(*id) else { continue };
+        let Some(node) = world.node(*id) else {
+            found.push(format!("R67: node {id} takes part in shard {shard}, and is not there"));
+            continue;
+        };
         let applied = node.group(shard).and_then(|group| metrics(&group).last_applied);
         let view = node.view();
         let (from, to) = key::shard_range(shard);
@@ -98,6 +135,12 @@ fn check_rest(view: &dyn View, shard: Shard, now: Time, found: &mut Vec<String>)
     {
         found.push(format!("R71: {due:?} is due since {}, and is not taken", due.time));
     }
+    check_open(view, shard, now, STUCK_MS, found);
+}
+
+/// R36: no run waits or is with a worker for longer than `stuck_ms`, unless somebody wants it to.
+fn check_open(view: &dyn View, shard: Shard, now: Time, stuck_ms: u64, found: &mut Vec<String>) {
+    let (from, to) = key::shard_range(shard);
     for (key, value) in view.scan(Family::Active, &from, &to).flatten() {
         let Ok((job, n)) = key::read_run(&key) else { continue };
         let id = RunId { job, n: n.unwrap_or(1) };
@@ -105,12 +148,19 @@ fn check_rest(view: &dyn View, shard: Shard, now: Time, found: &mut Vec<String>)
         let Some(run) = row.run else { continue };
         let since = Time(run.events.last().map_or(0, |event| event.at_ms));
         let waits = run.status() == RunStatus::Queued && run.hold() == Hold::None;
-        let paused =
-            read::job(view, job).is_ok_and(|job| job.is_some_and(|job| job.state.paused.is_some()));
-        if (waits && !paused || is_with_worker(run.status())) && since < now.minus_ms(STUCK_MS) {
+        if since < now.minus_ms(stuck_ms)
+            && (waits && !is_switched_off(view, job) || is_with_worker(run.status()))
+        {
             found.push(format!("R36: {id} is stuck since {since}: {:?}", run.status()));
         }
     }
+}
+
+/// Whether a job is paused, or its group is.
+fn is_switched_off(view: &dyn View, job: JobId) -> bool {
+    let Ok(Some(job)) = read::job(view, job) else { return false };
+    let group = || asked::group(view, job.id.shard(), &job.definition.group);
+    job.state.paused.is_some() || group().is_some_and(|group| group.paused.is_some())
 }
 
 /// R64: nothing is started more often than its owner allowed.
