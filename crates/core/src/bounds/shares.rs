@@ -13,8 +13,9 @@ use crate::waist::{Shard, Term};
 const WAITING_MAX: usize = 256;
 /// How long there may be room for what waits before it counts as stuck.
 const STUCK_AFTER_MS: u64 = 500;
-/// How long it counts as that.
+/// How long it counts as that the first time, and at most: it is twice as long each time.
 const STUCK_FOR_MS: u64 = 5_000;
+const STUCK_FOR_MS_MAX: u64 = 80_000;
 /// How long to wait for an answer before it is asked again.
 const ANSWER_WITHIN_MS: u64 = 1_000;
 
@@ -62,6 +63,8 @@ struct Part {
     /// Since when there has been room for what waits, and how many were launched then.
     room_since: Option<(Time, u64)>,
     stuck_until: Option<Time>,
+    /// How long it was stuck last; 0 if it has launched something since.
+    stuck_ms: u64,
 }
 
 impl Part {
@@ -82,6 +85,9 @@ impl Part {
     /// Whether it has had room for what waits for some time, and did not use it.
     fn look(&mut self, now: Time, idle: bool) -> bool {
         let used = self.room_since.is_some_and(|(_, launched)| launched != self.launched);
+        if used {
+            self.stuck_ms = 0;
+        }
         if used || self.stuck_until.is_some_and(|until| now >= until) {
             (self.stuck_until, self.room_since) = (None, None);
         }
@@ -89,7 +95,8 @@ impl Part {
             _ if !idle => self.room_since = None,
             Some((since, _)) if since <= now => {
                 if now.since_ms(since) >= STUCK_AFTER_MS && self.stuck_until.is_none() {
-                    self.stuck_until = Some(now.plus_ms(STUCK_FOR_MS));
+                    self.stuck_ms = (2 * self.stuck_ms).clamp(STUCK_FOR_MS, STUCK_FOR_MS_MAX);
+                    self.stuck_until = Some(now.plus_ms(self.stuck_ms));
                 }
             }
             _ => self.room_since = Some((now, self.launched)),
@@ -179,13 +186,21 @@ impl Shares {
     }
 
     /// What there is to say to the keeper, once everything has been committed that was claimed and
-    /// has ended. What cannot be used is given back with it.
-    pub fn tell(&mut self, shard: Shard, term: Term, ready: &Ready, now: Time) -> Vec<Ask> {
+    /// has ended. What cannot be used is given back with it. Runs of lanes that nobody serves do not
+    /// count.
+    pub fn tell(
+        &mut self,
+        (shard, term): (Shard, Term),
+        ready: &Ready,
+        now: Time,
+        serves: &dyn Fn(&Lane) -> bool,
+    ) -> Vec<Ask> {
         let mut asks = Vec::new();
         let Shares { limits, classes, places, talks, seq, .. } = self;
         for (queue, talk) in talks {
             let limit = limits.get(queue).copied().unwrap_or_default();
-            let line = if limit.paused { BTreeMap::new() } else { ready.line(queue, WAITING_MAX) };
+            let line =
+                if limit.paused { BTreeMap::new() } else { ready.line(queue, WAITING_MAX, serves) };
             let under_way = places.get(queue);
             for namespace in under_way.into_iter().flat_map(BTreeMap::keys).chain(line.keys()) {
                 talk.part(namespace);

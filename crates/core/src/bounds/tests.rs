@@ -154,7 +154,7 @@ impl World {
         let which = which.min(leaders.len() - 1);
         let Leader { shard, term, shares, ready, keeper } = &mut leaders[which];
         let Some(keeper) = *keeper else { return };
-        let asks = shares.tell(*shard, *term, ready, self.now);
+        let asks = shares.tell((*shard, *term), ready, self.now, &|_| true);
         self.asks.extend(asks.into_iter().map(|ask| (keeper, ask)));
     }
 

@@ -62,6 +62,12 @@ pub trait Slots {
     /// Returns slots that were reserved and not used.
     fn put_back(&self, worker: &str, lane: &Lane, slots: usize);
 
+    /// Whether there is a worker that takes runs of a lane, when it has room.
+    fn serves(&self, lane: &Lane) -> bool {
+        let _ = lane;
+        true
+    }
+
     /// Notes what still waits in a shard.
     fn declare(&self, shard: Shard, heads: Vec<(Lane, Turnstile, usize)>);
 }
@@ -130,9 +136,9 @@ impl Leading {
 
     /// What there is to say to whoever keeps the bounds of queues, once everything that was decided
     /// has been committed.
-    pub fn tell(&mut self, now: Time) -> Vec<Ask> {
+    pub fn tell(&mut self, now: Time, slots: &dyn Slots) -> Vec<Ask> {
         let Memory { shard, term, ready, shares, .. } = &mut self.memory;
-        shares.tell(*shard, *term, ready, now)
+        shares.tell((*shard, *term), ready, now, &|lane| slots.serves(lane))
     }
 
     /// How long there is nothing to do, unless somebody asks for something.

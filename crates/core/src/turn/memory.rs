@@ -178,10 +178,15 @@ impl Ready {
         waiting.take_while(not_after).take(limit).count()
     }
 
-    /// What waits in a queue, by namespace: the first one's priority (negated) and time, how many are
+    /// What waits in a queue and is served by somebody, by namespace: the first one's priority (negated) and time, how many are
     /// of its priority, counting no further than `limit` in each lane, and how many there are at all.
     #[must_use]
-    pub fn line(&self, queue: &str, limit: usize) -> BTreeMap<String, ((i32, Time), usize, usize)> {
+    pub fn line(
+        &self,
+        queue: &str,
+        limit: usize,
+        serves: &dyn Fn(&Lane) -> bool,
+    ) -> BTreeMap<String, ((i32, Time), usize, usize)> {
         let mut line: BTreeMap<String, ((i32, Time), usize, usize)> = BTreeMap::new();
         let from = Lane {
             queue: queue.to_owned(),
@@ -192,7 +197,7 @@ impl Ready {
             demand: Demand::NONE,
         };
         let lanes = self.lanes.range(from..).take_while(|(lane, _)| lane.queue == queue);
-        for (lane, waiting) in lanes {
+        for (lane, waiting) in lanes.filter(|(lane, _)| serves(lane)) {
             let Some(first) = waiting.first() else { continue };
             let alike = waiting.iter().take_while(|place| place.rank == first.rank);
             let (head, alike) = ((first.rank, first.scheduled), alike.take(limit).count());

@@ -175,6 +175,7 @@ mod tests {
             stopping: false,
             removed: false,
             workers: Vec::new(),
+            queues: Vec::new(),
         }
     }
 

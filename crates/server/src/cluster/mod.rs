@@ -5,6 +5,7 @@
 //!   Book ◄── attend: every node tells every other how it stands
 //!    │
 //!    ├─► passing: what a shard is asked goes to the node that leads it
+//!    ├─► bounding: what shards may have of queues with bounds, as the node of shard 0 divides it
 //!    ├─► reading: how far a replica must be to show all that anybody was told of
 //!    └─► manage: the leader of shard 0 sees to it that replicas and leaders are where they should be
 //! ```
@@ -15,6 +16,7 @@
 
 mod attend;
 mod book;
+mod bounding;
 mod claims;
 mod holders;
 mod identity;
@@ -44,6 +46,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::bounds::Desk;
 use crate::shard::{Office, ShardHandle};
 
 use book::Book;
@@ -76,6 +79,8 @@ pub struct Cluster {
     hands: OnceLock<Hands>,
     /// The workers of other nodes that hold runs of shards that act here.
     pub holders: Arc<Holders>,
+    /// Where the bounds of queues are talked about.
+    pub desk: Arc<Desk>,
     /// What waits in shards that act elsewhere, and under which term they said so.
     heads: Mutex<BTreeMap<Shard, (u64, Vec<wire::claims::Head>)>>,
     /// The terms whose leaders and this node agree on what is with its workers.
@@ -109,6 +114,7 @@ impl Cluster {
         Arc::new(Cluster {
             identity,
             engine,
+            desk: Arc::new(Desk::new(shards.clone())),
             shards,
             row: RwLock::new(row),
             started,

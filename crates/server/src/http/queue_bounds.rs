@@ -37,13 +37,9 @@ fn all(node: &Node) -> Answer<BTreeMap<String, Queue>> {
     for (name, row) in read::queues(&*node.view(), 0)? {
         queues.insert(name.clone(), bounded(named(&name), &row));
     }
-    for (name, count) in node.dispatch.under_way() {
-        queues.entry(name.clone()).or_insert_with(|| named(&name)).running = count as u64;
-    }
-    for shard in &node.shards {
-        for (name, count) in shard.status.ready.lock().iter() {
-            queues.entry(name.clone()).or_insert_with(|| named(name)).waiting += count;
-        }
+    for (name, (running, waiting)) in node.cluster.queues() {
+        let queue = queues.entry(name.clone()).or_insert_with(|| named(&name));
+        (queue.running, queue.waiting) = (running, waiting);
     }
     Ok(queues)
 }

@@ -32,6 +32,8 @@ pub struct Said {
     pub workers: Vec<(Arc<str>, Offer, Demand)>,
     /// Whether the node that is told this has been removed from the cluster.
     pub removed: bool,
+    /// The queues of the shards that act there: what is with workers, and what waits.
+    pub queues: Vec<(String, u64, u64)>,
 }
 
 /// What a node says of a replica.
@@ -88,7 +90,19 @@ pub fn encode(said: &Said) -> v1::Attendance {
             .map(|(name, offer, most)| encode_roster_entry(name, offer, *most))
             .collect(),
         removed: Some(said.removed),
+        queues: said.queues.iter().map(encode_queue).collect(),
     }
+}
+
+fn encode_queue((queue, running, waiting): &(String, u64, u64)) -> v1::QueueState {
+    let (running, waiting) = (Some(*running), Some(*waiting));
+    v1::QueueState { queue: Some(queue.clone()), running, waiting }
+}
+
+fn decode_queue(message: v1::QueueState) -> Result<(String, u64, u64), WireError> {
+    let running = required("QueueState.running", message.running)?;
+    let waiting = required("QueueState.waiting", message.waiting)?;
+    Ok((required("QueueState.queue", message.queue)?, running, waiting))
 }
 
 fn encode_replica(replica: &SaidOfReplica) -> v1::ReplicaState {
@@ -125,6 +139,7 @@ pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
         stopping: required("Attendance.stopping", message.stopping)?,
         workers: message.workers.into_iter().map(decode_roster_entry).collect::<Result<_, _>>()?,
         removed: message.removed.unwrap_or(false),
+        queues: message.queues.into_iter().map(decode_queue).collect::<Result<_, _>>()?,
     })
 }
 
