@@ -130,7 +130,7 @@ async fn r57_a_saturated_namespace_leaves_others_their_share() {
 }
 
 #[tokio::test]
-async fn r53_a_bound_of_one_lets_many_short_runs_go_one_after_the_other_without_a_pause() {
+async fn a_bound_of_one_lets_many_short_runs_go_one_after_the_other_without_a_pause() {
     let world = patient().await;
     world.send("PUT", "/v1/queues/single", r#"{"concurrency": 1}"#).await;
     let mut worker = Puppet::new(&world, "w", 10).await;

@@ -39,7 +39,7 @@ async fn leader_of_shard_0(trio: &Trio) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r64_all_nodes_together_have_no_more_of_a_queue_under_way_than_it_may() {
+async fn all_nodes_together_have_no_more_of_a_queue_under_way_than_it_may() {
     const JOBS: usize = 48;
     let named = AtomicUsize::new(0);
     let mut trio = Trio::start_with(move |config| {
@@ -73,7 +73,7 @@ async fn r64_all_nodes_together_have_no_more_of_a_queue_under_way_than_it_may() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r64_all_nodes_together_launch_no_more_of_a_queue_than_its_rate_allows() {
+async fn all_nodes_together_launch_no_more_of_a_queue_than_its_rate_allows() {
     const JOBS: usize = 30;
     const RATE: usize = 6;
     let trio = Trio::start().await;
