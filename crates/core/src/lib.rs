@@ -7,7 +7,8 @@
 //!
 //! Where to start reading: [`turn`] for how decisions are made, [`shard`] for what a leader does with
 //! them, [`waist`] for what a store must offer, [`schedule`] for when things are due, [`run`] for the
-//! life of a run, [`placement`] for which nodes have which shards.
+//! life of a run, [`placement`] for which nodes have which shards, [`bounds`] for what queues may have
+//! under way.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ pub mod agenda;
 pub mod amount;
 pub mod backoff;
 pub mod batch;
+pub mod bounds;
 pub mod crontab;
 pub mod id;
 pub mod key;

@@ -7,6 +7,7 @@ mod world;
 
 use std::sync::Arc;
 
+use bellwether_core::bounds::{Answer, Ask, Left, Limit, Limits};
 use bellwether_core::settings::Settings;
 use bellwether_core::shard::{Leading, Reserved, Slots, recover};
 use bellwether_core::time::{HOUR_MS, MINUTE_MS, Time};
@@ -95,4 +96,49 @@ fn r94_a_run_of_a_deleted_job_is_still_with_its_worker_after_a_take_over() {
     let [held] = &recovered.held[..] else { panic!("somebody has it: {recovered:?}") };
     assert_eq!((held.run, held.token, held.stop), (start.run, start.token, true));
     assert_eq!((held.worker.as_str(), &held.lane), ("w", &start.lane()));
+}
+
+/// What the keeper says to this: so much.
+fn answer(ask: &Ask, ceiling: u64) -> Answer {
+    let left = ask.wants.keys().map(|name| (name.clone(), Left { ceiling, launches: 0 }));
+    let Ask { shard, term, queue, seq, .. } = ask.clone();
+    Answer { shard, term, queue, seq: Some(seq), left: left.collect() }
+}
+
+#[test]
+fn a_shard_launches_of_a_queue_with_bounds_what_it_was_left() {
+    let mut store = Store::default();
+    let mut leading = leading(&store);
+    let limit = Limit { concurrency: Some(2), ..Limit::default() };
+    leading.shares().set_limits(&Arc::new(Limits::from([("default".to_owned(), limit)])));
+    let jobs = (0..4).map(|_| job().at(ZERO).request()).collect();
+    let create = Input::Create { actor: "ana".to_owned(), jobs };
+    let mut effects = turn(&mut leading, &mut store, ZERO, vec![create]);
+    effects.extend(turn(&mut leading, &mut store, ZERO, Vec::new()));
+    assert!(effects.is_empty() && leading.heads().is_empty(), "it was left nothing: {effects:?}");
+    let said = |leading: &mut Leading| {
+        let asks = leading.tell(ZERO, &Room);
+        let want = asks[0].wants["default"];
+        (asks[0].clone(), (want.under_way, want.ceiling, want.waiting))
+    };
+    let (ask, stands) = said(&mut leading);
+    assert_eq!(stands, (0, 0, 4));
+    assert!(leading.tell(ZERO, &Room).is_empty(), "it has not been answered");
+    leading.shares().take(&answer(&ask, 2));
+    let effects = turn(&mut leading, &mut store, ZERO, Vec::new());
+    let [Effect::Assign(first), Effect::Assign(_)] = &effects[..] else { panic!("{effects:?}") };
+    let (ask, stands) = said(&mut leading);
+    assert_eq!(stands, (2, 2, 2));
+    // What has ended makes room for the next in the same turn.
+    let report = finished(first.run, first.token, ZERO, Ending::Succeeded);
+    let effects = turn(&mut leading, &mut store, ZERO, vec![report]);
+    let [Effect::Assign(second)] = &effects[..] else { panic!("{effects:?}") };
+    // It is left less: what is under way stays, and nothing follows.
+    leading.shares().take(&answer(&ask, 1));
+    let report = finished(second.run, second.token, ZERO, Ending::Succeeded);
+    assert!(turn(&mut leading, &mut store, ZERO, vec![report]).is_empty());
+    assert_eq!(said(&mut leading).1, (1, 1, 1));
+    let mut memory = load(&store, SHARD, 2, Settings::default()).unwrap();
+    recover(&store, &mut memory, ZERO, None, &|_, _| None).unwrap();
+    assert_eq!(memory.shares.under_way().collect::<Vec<_>>(), [("default", 1)]);
 }

@@ -18,6 +18,7 @@
 pub mod access;
 mod backup;
 mod batches;
+mod bounds;
 mod clock;
 mod cluster;
 mod config;

@@ -1,9 +1,9 @@
 //! A node: a store, its shards, and the way to them.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use bellwether_core::bounds::{Limit, Limits};
 use bellwether_core::id::JobId;
 use bellwether_core::read;
 use bellwether_core::turn::{HeldJob, Input, Notice, Reply};
@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::access::Tokens;
 use crate::backup::Backups;
 use crate::batches::Batches;
+use crate::bounds::Desk;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::live::Hearing;
@@ -90,7 +91,7 @@ impl Node {
     /// # Errors
     /// When the store cannot be read.
     pub fn load_queues(&self) -> Result<(), StoreError> {
-        self.dispatch.set_limits(queue_limits(&*self.view())?);
+        set_limits(&self.cluster.desk, &self.dispatch, queue_limits(&*self.view())?);
         Ok(())
     }
 
@@ -140,16 +141,28 @@ impl Node {
 ///
 /// # Errors
 /// When the store cannot be read.
-pub fn queue_limits(view: &dyn View) -> Result<BTreeMap<String, QueueLimits>, StoreError> {
+pub fn queue_limits(view: &dyn View) -> Result<Limits, StoreError> {
     let rows = read::queues(view, 0)?.into_iter().map(|(name, row)| {
-        let limits = QueueLimits {
-            concurrency: (row.concurrency > 0).then_some(row.concurrency as usize),
-            per_second: (row.rate_milli > 0).then(|| row.rate_milli as f64 / 1_000.0),
+        let limit = Limit {
+            concurrency: (row.concurrency > 0).then_some(u64::from(row.concurrency)),
+            rate_milli: row.rate_milli,
             paused: row.paused.is_some(),
         };
-        (name, limits)
+        (name, limit)
     });
     Ok(rows.collect())
+}
+
+/// Makes the bounds of queues known to the shards and workers of this node, if they have changed.
+pub fn set_limits(desk: &Desk, dispatch: &Dispatch, limits: Limits) {
+    let here = limits.iter().map(|(name, limit)| {
+        let concurrency = limit.concurrency.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        (name.clone(), QueueLimits { concurrency, paused: limit.paused })
+    });
+    let here = here.collect();
+    if desk.set_limits(limits) {
+        dispatch.set_limits(here);
+    }
 }
 
 /// What listeners are told.

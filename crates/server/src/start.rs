@@ -24,7 +24,7 @@ use crate::batches::Batches;
 use crate::cluster::{Cluster, Hands, NodeIdentity, Passing};
 use crate::config::{Config, InvalidConfig};
 use crate::metrics::Metrics;
-use crate::node::{Node, queue_limits};
+use crate::node::{Node, queue_limits, set_limits};
 use crate::open::{Opened, end_orphans, open};
 use crate::peering::Peering;
 use crate::shard::{self, Office, ShardHandle, ShardParts};
@@ -84,7 +84,6 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     end_orphans(engine.view(), &identity.instance()).await?;
 
     let dispatch = Arc::new(Dispatch::default());
-    dispatch.set_limits(queue_limits(&*engine.view())?);
     let metrics = Arc::new(Metrics::default());
     let batches = Arc::new(Batches::default());
     let (notices, _) = broadcast::channel(NOTICES);
@@ -103,6 +102,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         started,
         peering.dialing.clone(),
     );
+    set_limits(&cluster.desk, &dispatch, queue_limits(&*engine.view())?);
     cluster.book.set_rows(identity.node, nodes);
     cluster.read_nodes()?;
     let leases = LeaseSettings { heartbeat: config.worker_heartbeat, lease: config.worker_lease };
@@ -120,6 +120,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
             engine: engine.clone(),
             dispatch: dispatch.clone(),
             remotes: remotes.clone(),
+            desk: cluster.desk.clone(),
             holders: cluster.holders.clone(),
             batches: batches.clone(),
             metrics: metrics.clone(),
@@ -196,7 +197,9 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         cluster.acting.spawn(cluster.clone().keep_claiming(shard, stop_acting.clone()));
     }
     cluster.acting.spawn(keep_in_step(node.clone(), stop_acting.clone()));
-    tokio::spawn(async move { dispatch.keep_rates().await });
+    cluster.acting.spawn(cluster.clone().keep_bounds(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_asking(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_answering(stop_acting.clone()));
     server.admin_token = first_admin_token(&node).await?;
     let router = http::router(node.clone());
     server.serving = tokio::spawn(http::serve(router, listener, tls, stop.clone()));

@@ -4,7 +4,8 @@
 //! for as much as it has, with one exception: lanes that differ only in their demand are one line to
 //! whoever stands in it, so of each only those go that are not behind the first of another.
 //!
-//! Not decided here: who gets how much, which is for [`Slots`] to say.
+//! Not decided here: who gets how much, which is for [`Slots`] to say, and how much a queue may have,
+//! which is for [`crate::bounds`].
 
 use std::collections::BTreeSet;
 
@@ -30,7 +31,10 @@ pub(super) fn claim(
         && let Some(Next { line, lane, first, until }) = lines.next()
     {
         let last = until.unwrap_or(LAST);
-        let want = turn.not_after(&lane, last, budget);
+        let want = turn.not_after(&lane, last, budget.min(turn.room(&lane)));
+        if want == 0 {
+            continue; // Its queue has as much as it may.
+        }
         let claimed = claim_some(turn, shard, slots, (&lane, first), want)?;
         budget -= claimed;
         // One that did not get all it wanted gets nothing more.
@@ -40,7 +44,7 @@ pub(super) fn claim(
             lines.put(line, lane, first);
         }
     }
-    slots.declare(shard, turn.heads());
+    slots.declare(shard, turn.open_heads());
     Ok(budget == 0)
 }
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::agenda::Agenda;
+use crate::bounds::{Ask, Shares};
 use crate::key::DueKey;
 use crate::time::{MINUTE_MS, Time};
 use crate::turn::{Decided, Effect, Halt, Input, Lane, Memory, Reply, Roster, Turn, Turnstile};
@@ -60,6 +61,12 @@ pub trait Slots {
 
     /// Returns slots that were reserved and not used.
     fn put_back(&self, worker: &str, lane: &Lane, slots: usize);
+
+    /// Whether there is a worker that takes runs of a lane, when it has room.
+    fn serves(&self, lane: &Lane) -> bool {
+        let _ = lane;
+        true
+    }
 
     /// Notes what still waits in a shard.
     fn declare(&self, shard: Shard, heads: Vec<(Lane, Turnstile, usize)>);
@@ -116,11 +123,22 @@ impl Leading {
         self.agenda.len()
     }
 
-    /// What waits for workers: lanes with their first runs, and how many wait.
+    /// What waits for workers and may be launched: lanes with their first runs, and how many.
     #[must_use]
     pub fn heads(&self) -> Vec<(Lane, Turnstile, usize)> {
-        let heads = self.memory.ready.heads();
-        heads.map(|(lane, first, count)| (lane.clone(), first, count)).collect()
+        self.memory.open_heads()
+    }
+
+    /// What it may have of queues with bounds.
+    pub fn shares(&mut self) -> &mut Shares {
+        &mut self.memory.shares
+    }
+
+    /// What there is to say to whoever keeps the bounds of queues, once everything that was decided
+    /// has been committed.
+    pub fn tell(&mut self, now: Time, slots: &dyn Slots) -> Vec<Ask> {
+        let Memory { shard, term, ready, shares, .. } = &mut self.memory;
+        shares.tell((*shard, *term), ready, now, &|lane| slots.serves(lane))
     }
 
     /// How long there is nothing to do, unless somebody asks for something.
@@ -136,7 +154,9 @@ impl Leading {
         } else {
             self.unfinished.prune_in_ms(now)
         };
-        wake.min(prune).min(REST_MS_MAX)
+        let look = self.memory.shares.next_look();
+        let look = look.map_or(REST_MS_MAX, |look| look.since_ms(now));
+        wake.min(prune).min(look).min(REST_MS_MAX)
     }
 
     /// Begins a turn over the newest view. One that is stopping takes nothing more that is due.
@@ -221,7 +241,8 @@ impl Step<'_> {
         }
     }
 
-    /// Claims the first runs of a lane for a worker whose slots have been set aside by whoever asks.
+    /// Claims the first runs of a lane for a worker whose slots have been set aside by whoever asks:
+    /// as many as its queue may have.
     ///
     /// # Errors
     /// When the store fails.
@@ -232,6 +253,7 @@ impl Step<'_> {
         slots: usize,
         others: bool,
     ) -> Result<usize, StoreError> {
+        let slots = slots.min(self.turn.room(lane));
         Ok(self.turn.claim(lane, worker, slots, others)?.claimed)
     }
 

@@ -69,7 +69,11 @@ pub fn recover(
         let Run { worker, token, cancel_requested: stop, .. } = run;
         held.push(StillHeld { worker, run: id, token, stop, lane });
     }
-    Ok(Recovered { ops: turn.finish().ops, after, held })
+    let ops = turn.finish().ops;
+    for held in &held {
+        memory.shares.found(held.run, &held.lane);
+    }
+    Ok(Recovered { ops, after, held })
 }
 
 /// The open runs of a shard that are with workers, of those that are `wanted`.

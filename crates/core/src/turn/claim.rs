@@ -1,7 +1,7 @@
 //! Promising runs to workers. A run is handed over only after its claim has been committed (R91).
 
 use super::due::can_expire;
-use super::{Assignment, Effect, Lane, Turn, namespace_name};
+use super::{Assignment, Effect, Lane, Turn, Turnstile, namespace_name};
 use crate::id::RunId;
 use crate::record::{Cause, Definition, Event, EventKind, Hold, Run, RunStatus};
 use crate::run;
@@ -53,6 +53,18 @@ impl Turn<'_> {
         Ok(claims)
     }
 
+    /// How many more runs of a lane may be launched now, as far as its queue has bounds.
+    #[must_use]
+    pub fn room(&self, lane: &Lane) -> usize {
+        self.memory.shares.room(lane)
+    }
+
+    /// What waits and may be launched now, by lane: the first run of each, and how many.
+    #[must_use]
+    pub fn open_heads(&self) -> Vec<(Lane, Turnstile, usize)> {
+        self.memory.open_heads()
+    }
+
     fn had_last_attempt(&mut self, worker: &str, id: RunId) -> Result<bool, StoreError> {
         let Some((row, run)) = self.take_open(id)? else {
             return Ok(false);
@@ -102,6 +114,7 @@ impl Turn<'_> {
             Event { worker: worker.to_owned(), token, ..run::event(self.now, EventKind::Claimed) },
         );
         self.memory.tally.launches += 1;
+        self.memory.shares.claimed(id, lane);
         self.notice(id, &definition, &run);
         self.effects.push(Effect::Assign(Box::new(Assignment {
             run: id,

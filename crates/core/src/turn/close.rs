@@ -41,6 +41,7 @@ impl Turn<'_> {
         run.hold = Hold::None as i32;
         run::record(&mut run, last);
         self.runs.insert(id, None);
+        self.memory.shares.ended(id);
         self.memory.open_runs = self.memory.open_runs.saturating_sub(1);
         self.count(run.status());
         if let Some(definition) = &definition {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Compiled, Memory, Ready, Tally, Turn};
+use crate::bounds::Shares;
 use crate::id::{IdSource, JobId, RunId};
 use crate::key;
 use crate::record::{self, Hold, Run, RunRow, RunStatus, ShardRow};
@@ -59,6 +60,7 @@ pub fn load(
         notices: false,
         tally: Tally::default(),
         open_runs: 0,
+        shares: Shares::default(),
     })
 }
 

@@ -1,9 +1,11 @@
 //! What a shard keeps in memory between turns: all of it can be derived again from the store.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Demand, Roster};
+use crate::bounds::Shares;
 use crate::id::{BatchId, IdSource, JobId, RunId};
 use crate::record::{Definition, GroupRow, PartRow, Run, ShardRow, Target};
 use crate::schedule::Schedule;
@@ -176,6 +178,47 @@ impl Ready {
         waiting.take_while(not_after).take(limit).count()
     }
 
+    /// What waits in a queue and is served by somebody, by namespace: the first one's priority (negated) and time, how many are
+    /// of its priority, counting no further than `limit` in each lane, and how many there are at all.
+    #[must_use]
+    pub fn line(
+        &self,
+        queue: &str,
+        limit: usize,
+        serves: &dyn Fn(&Lane) -> bool,
+    ) -> BTreeMap<String, ((i32, Time), usize, usize)> {
+        let mut line: BTreeMap<String, ((i32, Time), usize, usize)> = BTreeMap::new();
+        let from = Lane {
+            queue: queue.to_owned(),
+            namespace: String::new(),
+            work: Work::Command,
+            requires: BTreeMap::new(),
+            pinned: String::new(),
+            demand: Demand::NONE,
+        };
+        let lanes = self.lanes.range(from..).take_while(|(lane, _)| lane.queue == queue);
+        for (lane, waiting) in lanes.filter(|(lane, _)| serves(lane)) {
+            let Some(first) = waiting.first() else { continue };
+            let alike = waiting.iter().take_while(|place| place.rank == first.rank);
+            let (head, alike) = ((first.rank, first.scheduled), alike.take(limit).count());
+            match line.get_mut(&lane.namespace) {
+                None => {
+                    line.insert(lane.namespace.clone(), (head, alike, waiting.len()));
+                }
+                Some((best, count, all)) => {
+                    *count = match head.0.cmp(&best.0) {
+                        Ordering::Less => alike,
+                        Ordering::Equal => *count + alike,
+                        Ordering::Greater => *count,
+                    };
+                    *best = head.min(*best);
+                    *all += waiting.len();
+                }
+            }
+        }
+        line
+    }
+
     /// How many runs wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -281,6 +324,8 @@ pub struct Memory {
     pub tally: Tally,
     /// Open runs, of any status.
     pub open_runs: u64,
+    /// What it may have of queues with bounds, and what is with workers.
+    pub shares: Shares,
 }
 
 /// Bits of a fencing token that count: years of launches within one term.
@@ -301,6 +346,16 @@ impl Memory {
             self.row.due_from_ms = earliest.0;
             self.row_changed = true;
         }
+    }
+
+    /// What waits and may be launched now, by lane: the first run of each, and how many.
+    #[must_use]
+    pub fn open_heads(&self) -> Vec<(Lane, Turnstile, usize)> {
+        let heads = self.ready.heads().filter_map(|(lane, first, count)| {
+            let count = count.min(self.shares.room(lane));
+            (count > 0).then(|| (lane.clone(), first, count))
+        });
+        heads.collect()
     }
 
     /// A fencing token higher than all before it: the term, then a count.

@@ -45,6 +45,9 @@ impl Turn<'_> {
     /// Puts an open run back.
     pub(super) fn keep_open(&mut self, id: RunId, mut row: RunRow, mut run: Run) {
         self.recount(&mut run);
+        if !run::is_with_worker(run.status()) {
+            self.memory.shares.ended(id);
+        }
         row.run = Some(run);
         self.runs.insert(id, Some(row));
     }

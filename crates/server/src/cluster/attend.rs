@@ -1,5 +1,6 @@
 //! Every node tells every other, all the time, that it is there and how it stands.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -63,6 +64,7 @@ impl Cluster {
             removed: false,
             leaving: false,
             hears: self.hears(),
+            queues: self.queues_here(),
         }
     }
 
@@ -75,6 +77,33 @@ impl Cluster {
     /// Whether this node is to leave the cluster.
     fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::Relaxed) || self.row().state() == NodeState::Leaving
+    }
+
+    /// The queues of the shards that act here: what is with workers, and what waits.
+    fn queues_here(&self) -> Vec<(String, u64, u64)> {
+        let mut queues: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for status in self.shards.iter().map(|handle| &handle.status) {
+            for (queue, count) in status.running.lock().iter() {
+                queues.entry(queue.clone()).or_default().0 += count;
+            }
+            for (queue, count) in status.ready.lock().iter() {
+                queues.entry(queue.clone()).or_default().1 += count;
+            }
+        }
+        queues.into_iter().map(|(queue, (running, waiting))| (queue, running, waiting)).collect()
+    }
+
+    /// The same for the whole cluster, as of when other nodes were last heard.
+    #[must_use]
+    pub fn queues(&self) -> BTreeMap<String, (u64, u64)> {
+        let up = self.book.all().into_iter().filter(|known| known.is_up());
+        let afar = up.filter_map(|known| known.heard).flat_map(|(_, said)| said.queues);
+        let mut queues: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (queue, running, waiting) in self.queues_here().into_iter().chain(afar) {
+            let sums = queues.entry(queue).or_default();
+            *sums = (sums.0 + running, sums.1 + waiting);
+        }
+        queues
     }
 
     /// Bytes on disk, as of a few seconds ago.

@@ -247,6 +247,7 @@ mod tests {
             leaving: false,
             hears: Vec::new(),
             workers: Vec::new(),
+            queues: Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@
 //!    │
 //!    ├─► passing: what a shard is asked goes to the node that leads it
 //!    ├─► live, workers: what is in memory of one node only, for those who ask another
+//!    ├─► bounding: what shards may have of queues with bounds, as the node of shard 0 divides it
 //!    ├─► reading: how far a replica must be to show all that anybody was told of
 //!    ├─► far: rows of shards that this node has no replica of
 //!    └─► manage: the leader of shard 0 sees to it that replicas and leaders are where they should be
@@ -17,6 +18,7 @@
 
 mod attend;
 mod book;
+mod bounding;
 mod claims;
 mod far;
 mod holders;
@@ -50,6 +52,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::bounds::Desk;
 use crate::shard::{Office, ShardHandle};
 
 use book::Book;
@@ -88,6 +91,8 @@ pub struct Cluster {
     hands: OnceLock<Hands>,
     /// The workers of other nodes that hold runs of shards that act here.
     pub holders: Arc<Holders>,
+    /// Where the bounds of queues are talked about.
+    pub desk: Arc<Desk>,
     /// What waits in shards that act elsewhere, and under which term they said so.
     heads: Mutex<BTreeMap<Shard, (u64, Vec<wire::claims::Head>)>>,
     /// The terms whose leaders and this node agree on what is with its workers.
@@ -123,6 +128,7 @@ impl Cluster {
         Arc::new(Cluster {
             identity,
             engine,
+            desk: Arc::new(Desk::new(shards.clone())),
             shards,
             row: RwLock::new(row),
             started,

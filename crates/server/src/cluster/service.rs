@@ -9,7 +9,7 @@ use bellwether_protocol::node::v1::nodes_server::{Nodes, NodesServer};
 use tonic::{Request, Response, Status};
 
 use super::wire::ask::decode_shard;
-use super::wire::{WireError, attend, claims, input, reply};
+use super::wire::{WireError, attend, bounds, claims, input, reply};
 use super::{Cluster, MESSAGE_MAX};
 use crate::shard::Failure;
 
@@ -167,6 +167,24 @@ impl Nodes for Service {
             }
         }
         Ok(Response::new(v1::StopAnswer {}))
+    }
+
+    async fn bound(
+        &self,
+        request: Request<v1::BoundRequest>,
+    ) -> Result<Response<v1::BoundAnswer>, Status> {
+        let (keeper, asks) = bounds::decode_asks(request.into_inner()).map_err(malformed)?;
+        let answers = self.0.hear_shards(keeper, asks).await?;
+        Ok(Response::new(v1::BoundAnswer { answers: bounds::encode_answers(&answers) }))
+    }
+
+    async fn left(
+        &self,
+        request: Request<v1::LeftRequest>,
+    ) -> Result<Response<v1::LeftAnswer>, Status> {
+        let answers = bounds::decode_answers(request.into_inner().answers).map_err(malformed)?;
+        self.0.desk.tell(answers);
+        Ok(Response::new(v1::LeftAnswer {}))
     }
 
     async fn change(

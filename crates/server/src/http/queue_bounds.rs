@@ -15,7 +15,6 @@ use super::extract::JsonBody;
 use super::jobs_control::note;
 use super::present;
 use crate::access::Caller;
-use crate::live::Relayed;
 use crate::node::Node;
 
 /// The most runs that a queue may have under way or launch in a second, if it has a bound.
@@ -27,39 +26,12 @@ const MOST: f64 = 1_000_000.0;
         (status = 200, description = "The queues", body = Gathered<Queue>),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn list(
-    State(node): State<Arc<Node>>,
-    caller: Caller,
-    Relayed(relayed): Relayed,
-) -> Answer<Json<Gathered<Queue>>> {
+pub async fn list(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Gathered<Queue>>> {
     caller.need(Role::Viewer)?;
-    let mut queues = all(&node)?;
-    let mut missing_nodes = Vec::new();
-    if !relayed {
-        missing_nodes = add_others(&node, &caller, &mut queues).await;
-    }
-    Ok(Json(Gathered { items: queues.into_values().collect(), next_cursor: None, missing_nodes }))
-}
-
-/// Adds what waits and what is under way on other nodes. The names of those that did not answer.
-async fn add_others(
-    node: &Node,
-    caller: &Caller,
-    queues: &mut BTreeMap<String, Queue>,
-) -> Vec<String> {
-    let others = node.gather::<Gathered<Queue>>(caller, "/v1/queues").await;
-    for queue in others.answers.into_iter().flat_map(|(_, answer)| answer.items) {
-        match queues.get_mut(&queue.name) {
-            Some(known) => {
-                known.waiting += queue.waiting;
-                known.running += queue.running;
-            }
-            None => {
-                queues.insert(queue.name.clone(), queue);
-            }
-        }
-    }
-    others.missing
+    let items = all(&node)?.into_values().collect();
+    let silent = node.cluster.book.all().into_iter().filter(|known| !known.is_up());
+    let missing_nodes = silent.map(|known| known.row.name).collect();
+    Ok(Json(Gathered { items, next_cursor: None, missing_nodes }))
 }
 
 fn all(node: &Node) -> Answer<BTreeMap<String, Queue>> {
@@ -68,13 +40,9 @@ fn all(node: &Node) -> Answer<BTreeMap<String, Queue>> {
     for (name, row) in read::queues(&*node.view(), 0)? {
         queues.insert(name.clone(), bounded(named(&name), &row));
     }
-    for (name, count) in node.dispatch.under_way() {
-        queues.entry(name.clone()).or_insert_with(|| named(&name)).running = count as u64;
-    }
-    for shard in &node.shards {
-        for (name, count) in shard.status.ready.lock().iter() {
-            queues.entry(name.clone()).or_insert_with(|| named(name)).waiting += count;
-        }
+    for (name, (running, waiting)) in node.cluster.queues() {
+        let queue = queues.entry(name.clone()).or_insert_with(|| named(&name));
+        (queue.running, queue.waiting) = (running, waiting);
     }
     Ok(queues)
 }
@@ -129,8 +97,6 @@ pub async fn put(
     let input = Input::PutQueue { actor: caller.name.clone(), name: name.clone(), change };
     node.shards[0].ask(input).await?;
     node.load_queues()?;
-    let mut queues = all(&node)?;
-    add_others(&node, &caller, &mut queues).await;
-    let queue = queues.remove(&name);
+    let queue = all(&node)?.remove(&name);
     Ok(Json(queue.unwrap_or_else(|| Queue { name, ..Queue::default() })))
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use bellwether_core::bounds::Answer as Left;
 use bellwether_core::id::RunId;
 use bellwether_core::turn::{
     Assignment, Halt, Input, Lane, Rejection, Reply, Report, Tally, Turnstile,
@@ -106,6 +107,10 @@ pub(super) enum Message {
     Claim(Vec<Grant>, oneshot::Sender<Claimed>),
     /// What anybody may ask of any leader.
     Item(Item),
+    /// What the shard is left of the bounds of a queue.
+    Left(Left),
+    /// Somebody else keeps the bounds of queues, or wants to hear all again.
+    SayBounds,
     /// Look again: a worker has free slots.
     Wake,
     /// Somebody does or does not listen to notices.
@@ -140,6 +145,8 @@ pub struct ShardStatus {
     pub tally: Mutex<Tally>,
     /// Runs that wait for a worker, by queue.
     pub ready: Mutex<Vec<(String, u64)>>,
+    /// Runs that are with workers, by queue.
+    pub running: Mutex<Vec<(String, u64)>>,
 }
 
 /// Something that a shard was asked for.
@@ -295,6 +302,19 @@ impl ShardHandle {
         claimed.await.ok()
     }
 
+    /// Tells it what it is left of the bounds of a queue. Gives that back if it does not act here.
+    pub fn left_of_bounds(&self, answer: Left) -> Option<Left> {
+        let inbox = self.way.inbox.read();
+        let Some(inbox) = &*inbox else { return Some(answer) };
+        let _ = inbox.send(Message::Left(answer));
+        None
+    }
+
+    /// Has it say again how it stands with all queues that have bounds, if it acts here.
+    pub fn say_bounds_again(&self) {
+        self.tell(Message::SayBounds);
+    }
+
     /// Says whether somebody listens to notices.
     pub fn listen(&self, on: bool) {
         self.status.listened_to.store(on, Ordering::Release);
@@ -349,6 +369,7 @@ impl ShardHandle {
         self.status.open_runs.store(0, Ordering::Relaxed);
         self.status.wheel_entries.store(0, Ordering::Relaxed);
         self.status.ready.lock().clear();
+        self.status.running.lock().clear();
         self.way.acting.send_replace(false);
     }
 }

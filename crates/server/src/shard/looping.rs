@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::handle::{Answer, Claimed, Failure, Grant, Item, Message, ShardHandle};
 use crate::batches::Batches;
+use crate::bounds::Desk;
 use crate::clock;
 use crate::cluster::Holders;
 use crate::metrics::Metrics;
@@ -30,6 +31,8 @@ pub struct ShardParts {
     pub dispatch: Arc<Dispatch>,
     /// The workers that dial in.
     pub remotes: Arc<Remotes>,
+    /// Where the bounds of queues are talked about.
+    pub desk: Arc<Desk>,
     /// The workers elsewhere that hold runs.
     pub holders: Arc<Holders>,
     /// Who sees to batches.
@@ -158,6 +161,7 @@ impl Looping {
         // Claims for workers elsewhere, and which of them a worker's runs belong to.
         let mut claims = Vec::new();
         let mut granted = BTreeMap::new();
+        self.mind_bounds();
         let mut step = self.leading.begin(&*view, now, &*self.parts.dispatch, self.stopping)?;
         while step.has_room()
             && let Some(message) = self.left_over.pop_front()
@@ -194,6 +198,7 @@ impl Looping {
                     }
                     claims.push(answer);
                 }
+                Message::Left(_) | Message::SayBounds => {} // Taken before the turn began.
                 Message::Wake => self.handle.status.waking.store(false, Ordering::Release),
                 Message::Listen(on) => step.set_notices(on),
                 Message::Barrier(answer) => barriers.push(answer),
@@ -221,6 +226,10 @@ impl Looping {
         let afar = self.act(effects, now, &granted);
         self.answer_claims(claims, afar);
         self.publish();
+        let asks = self.leading.tell(now, &*self.parts.dispatch);
+        if !asks.is_empty() {
+            self.parts.desk.ask(asks);
+        }
         for item in std::mem::take(&mut self.said) {
             if let Item::Reports(_, Some(stored)) = item {
                 let _ = stored.send(());
@@ -230,6 +239,24 @@ impl Looping {
             let _ = barrier.send(());
         }
         Ok(())
+    }
+
+    /// Takes what is known of the bounds of queues, before anything is claimed.
+    fn mind_bounds(&mut self) {
+        let (term, limits) = (self.leading.memory().term, self.parts.desk.limits());
+        let shares = self.leading.shares();
+        shares.set_limits(&limits);
+        self.left_over.retain(|message| {
+            match message {
+                Message::Left(answer) if answer.term == term || answer.seq.is_none() => {
+                    shares.take(answer);
+                }
+                Message::Left(_) => {}
+                Message::SayBounds => shares.unheard(None),
+                _ => return true,
+            }
+            false
+        });
     }
 
     /// Performs what was decided. Returns what was claimed for workers elsewhere, by claim.
@@ -299,6 +326,9 @@ impl Looping {
         let mut ready = status.ready.lock();
         ready.clear();
         ready.extend(memory.ready.lanes().map(|(lane, count)| (lane.queue.clone(), count as u64)));
+        let mut running = status.running.lock();
+        running.clear();
+        running.extend(memory.shares.under_way().map(|(queue, count)| (queue.to_owned(), count)));
     }
 }
 

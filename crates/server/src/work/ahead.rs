@@ -7,7 +7,6 @@
 //! with room does not serve are looked at for each such worker.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use bellwether_core::turn::{Demand, Lane, Turnstile, Work};
 use bellwether_core::waist::Shard;
@@ -71,7 +70,6 @@ impl<'a> Ahead<'a> {
         budget: Budget,
         demand: Demand,
         queues: &mut BTreeMap<String, QueueUse>,
-        now: Instant,
     ) -> usize {
         let mut aside = Demand::NONE;
         for InFront { lane, count, others } in &self.lanes {
@@ -84,7 +82,7 @@ impl<'a> Ahead<'a> {
             }
             let free = seat.room.free(lane).max(1);
             let may = match queues.get_mut(&lane.queue) {
-                Some(queue) => queue.allowed(&lane.namespace, *count, free, *others, now),
+                Some(queue) => queue.allowed(&lane.namespace, *count, free, *others),
                 None => *count,
             };
             aside = aside.and(lane.demand.times(may));

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use super::hints::Hints;
-use super::queues::{QueueLimits, RATE_EVERY};
+use super::queues::QueueLimits;
 use super::seat::{Room, Seat};
 use super::table::Table;
 use crate::shard::ShardHandle;
@@ -101,6 +101,7 @@ impl Dispatch {
         if *self.afar.lock() != workers {
             *self.afar.lock() = workers;
             self.note_workers(&state);
+            state.wake_all();
         }
     }
 
@@ -203,7 +204,7 @@ impl Dispatch {
             state.arrived(worker, lane, slots);
         }
         if let Some(queue) = state.queues.get_mut(&lane.queue) {
-            queue.put(&lane.namespace, slots, unused);
+            queue.put(&lane.namespace, slots);
             if queue.is_idle() {
                 state.queues.remove(&lane.queue);
             }
@@ -225,6 +226,12 @@ impl Dispatch {
         state.queues.entry(lane.queue.clone()).or_default().take(&lane.namespace, count);
     }
 
+    /// How many runs of a queue are counted as with workers of this node.
+    #[cfg(test)]
+    pub fn under_way(&self, queue: &str) -> usize {
+        self.state.lock().queues.get(queue).map_or(0, super::queues::QueueUse::total)
+    }
+
     /// Sets the bounds of all queues: those that are not named have none.
     pub fn set_limits(&self, limits: BTreeMap<String, QueueLimits>) {
         let mut state = self.state.lock();
@@ -242,36 +249,24 @@ impl Dispatch {
     /// could.
     #[must_use]
     pub fn obstacle(&self, lane: &Lane) -> Option<String> {
-        let takes = |(name, offer, most): &RosterEntry| {
-            offer.serves(name, lane) && lane.demand.fits_into(*most)
-        };
-        if self.afar.lock().iter().any(takes) {
+        if self.is_served_afar(lane) {
             return None;
         }
         self.state.lock().obstacle(lane)
     }
 
-    /// How many runs of each queue are under way.
-    #[must_use]
-    pub fn under_way(&self) -> BTreeMap<String, usize> {
-        let state = self.state.lock();
-        state.queues.iter().map(|(name, queue)| (name.clone(), queue.total())).collect()
+    fn is_served_afar(&self, lane: &Lane) -> bool {
+        let takes = |(name, offer, most): &RosterEntry| {
+            offer.serves(name, lane) && lane.demand.fits_into(*most)
+        };
+        self.afar.lock().iter().any(takes)
     }
 
-    /// Wakes shards whose queues may launch again, as time goes by. Runs for ever.
-    pub async fn keep_rates(&self) {
-        let mut interval = tokio::time::interval(RATE_EVERY);
-        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            interval.tick().await;
-            let state = self.state.lock();
-            for (lane, shards) in &state.hungry {
-                let queue = state.queues.get(&lane.queue);
-                if queue.is_some_and(|queue| queue.limits.per_second.is_some()) {
-                    state.wake_first(shards);
-                }
-            }
-        }
+    /// Whether a worker that is connected anywhere takes runs of a lane, when it has room.
+    #[must_use]
+    pub fn serves(&self, lane: &Lane) -> bool {
+        self.is_served_afar(lane)
+            || self.state.lock().workers.iter().any(|seat| seat.could_take(lane))
     }
 
     /// Hands committed claims over to their workers.
@@ -309,7 +304,7 @@ impl Dispatch {
                     let lane = assignment.lane();
                     state.arrived(&worker, &lane, 1);
                     if let Some(queue) = state.queues.get_mut(&lane.queue) {
-                        queue.put(&lane.namespace, 1, true);
+                        queue.put(&lane.namespace, 1);
                     }
                     let shard = state.shards.get(usize::from(assignment.run.job.shard()));
                     let what = Reported::HandedBack;
@@ -363,6 +358,10 @@ impl Slots for Dispatch {
 
     fn put_back(&self, worker: &str, lane: &Lane, slots: usize) {
         Dispatch::put_back(self, worker, lane, slots);
+    }
+
+    fn serves(&self, lane: &Lane) -> bool {
+        Dispatch::serves(self, lane)
     }
 
     fn declare(&self, shard: Shard, heads: Vec<(Lane, Turnstile, usize)>) {

@@ -13,7 +13,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
 
 use bellwether_core::shard::Reserved;
 use bellwether_core::turn::{Demand, Lane, Turnstile};
@@ -88,7 +87,6 @@ impl Table {
         want: usize,
     ) -> Option<(usize, usize)> {
         let better = self.ahead(shard, lane, first);
-        let now = Instant::now();
         // Worked out once, and only if anybody has room.
         let (mut ahead, mut others) = (None, None);
         let mut found = None;
@@ -102,7 +100,7 @@ impl Table {
                     let budget = *budget;
                     let ahead =
                         ahead.get_or_insert_with(|| Ahead::new(&self.hungry, shard, lane, first));
-                    ahead.leave(seat, budget, lane.demand, &mut self.queues, now)
+                    ahead.leave(seat, budget, lane.demand, &mut self.queues)
                 }
                 room => room.free(lane).saturating_sub(better),
             };
@@ -115,7 +113,7 @@ impl Table {
                 None => *others.get_or_insert_with(|| other_namespaces(&self.hungry, lane)),
             };
             let queue = self.queues.get_mut(&lane.queue)?;
-            let granted = queue.allowed(&lane.namespace, want, free, others, now);
+            let granted = queue.allowed(&lane.namespace, want, free, others);
             if granted > 0 {
                 found = Some((at, granted));
                 break;

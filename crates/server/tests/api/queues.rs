@@ -128,3 +128,40 @@ async fn r57_a_saturated_namespace_leaves_others_their_share() {
     }
     assert_eq!(quiet, 2, "half of the slots go to the other, as they become free");
 }
+
+#[tokio::test]
+async fn a_bound_of_one_lets_many_short_runs_go_one_after_the_other_without_a_pause() {
+    let world = patient().await;
+    world.send("PUT", "/v1/queues/single", r#"{"concurrency": 1}"#).await;
+    let mut worker = Puppet::new(&world, "w", 10).await;
+    for _ in 0..60 {
+        add(&world, json!({"queue": "single"})).await;
+    }
+    let begun = std::time::Instant::now();
+    for _ in 0..60 {
+        let given = worker.given().await;
+        assert_eq!(given.len(), 1, "one at a time");
+        worker.finish(&given[0]).await;
+    }
+    // Shards take turns. If each had to wait for a timer, it would be many seconds.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_run_that_no_worker_takes_does_not_keep_others_of_its_queue_waiting() {
+    let world = patient().await;
+    world.send("PUT", "/v1/queues/single", r#"{"concurrency": 1}"#).await;
+    for _ in 0..6 {
+        add(&world, json!({"queue": "single", "requires": {"gpu": "yes"}})).await;
+    }
+    let mut worker = Puppet::new(&world, "w", 10).await;
+    let mut mine = Vec::new();
+    for _ in 0..6 {
+        mine.push(add(&world, json!({"queue": "single"})).await.info.id);
+    }
+    for _ in 0..6 {
+        let given = worker.given().await;
+        assert!(mine.contains(&given[0].job));
+        worker.finish(&given[0]).await;
+    }
+}

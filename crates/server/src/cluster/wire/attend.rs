@@ -36,6 +36,8 @@ pub struct Said {
     pub leaving: bool,
     /// The other nodes that it hears, and where.
     pub hears: Vec<NodeRow>,
+    /// The queues of the shards that act there: what is with workers, and what waits.
+    pub queues: Vec<(String, u64, u64)>,
 }
 
 /// What a node says of a replica.
@@ -94,7 +96,19 @@ pub fn encode(said: &Said) -> v1::Attendance {
         removed: Some(said.removed),
         leaving: Some(said.leaving),
         hears: said.hears.iter().map(record::encode).collect(),
+        queues: said.queues.iter().map(encode_queue).collect(),
     }
+}
+
+fn encode_queue((queue, running, waiting): &(String, u64, u64)) -> v1::QueueState {
+    let (running, waiting) = (Some(*running), Some(*waiting));
+    v1::QueueState { queue: Some(queue.clone()), running, waiting }
+}
+
+fn decode_queue(message: v1::QueueState) -> Result<(String, u64, u64), WireError> {
+    let running = required("QueueState.running", message.running)?;
+    let waiting = required("QueueState.waiting", message.waiting)?;
+    Ok((required("QueueState.queue", message.queue)?, running, waiting))
 }
 
 fn encode_replica(replica: &SaidOfReplica) -> v1::ReplicaState {
@@ -137,6 +151,7 @@ pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
             .into_iter()
             .map(|row| stored("Attendance.hears", Some(row)))
             .collect::<Result<_, _>>()?,
+        queues: message.queues.into_iter().map(decode_queue).collect::<Result<_, _>>()?,
     })
 }
 

@@ -13,6 +13,7 @@
 pub mod ask;
 pub mod attend;
 mod batch;
+pub mod bounds;
 pub mod claims;
 pub mod input;
 pub mod live;
