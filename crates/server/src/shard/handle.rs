@@ -5,7 +5,7 @@
 //! what has not been decided changes its way as well, in order, and nobody has to ask again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bellwether_core::bounds::Answer as Left;
 use bellwether_core::id::RunId;
@@ -75,6 +75,13 @@ pub enum Item {
     Reports(Vec<Report>, Option<oneshot::Sender<()>>),
     /// Nobody can say any more what became of an attempt.
     Lost(RunId, u64, String),
+}
+
+impl Item {
+    /// Whether it is about what workers do, and so must keep its place.
+    pub(super) fn is_said(&self) -> bool {
+        matches!(self, Item::Reports(..) | Item::Lost(..))
+    }
 }
 
 /// Slots of a worker elsewhere that were set aside for runs of a lane.
@@ -163,11 +170,20 @@ impl Asked {
 }
 
 /// Where what the shard is asked goes.
+fn put(inbox: &Sender<Message>, item: Item) -> Result<(), Item> {
+    inbox.send(Message::Item(item)).map_err(|failed| match failed.0 {
+        Message::Item(item) => item,
+        _ => unreachable!("what was sent comes back"),
+    })
+}
+
 struct Way {
     /// The inbox of its thread, while it acts here.
     inbox: RwLock<Option<Sender<Message>>>,
     /// Brings it to whoever leads.
     outbox: mpsc::UnboundedSender<Item>,
+    /// How much of what workers say is in the outbox or on its way from there.
+    unsaid: AtomicUsize,
     /// Whether it acts here.
     acting: watch::Sender<bool>,
     /// Wakes whoever claims for the workers of this node while it acts elsewhere.
@@ -192,6 +208,7 @@ impl ShardHandle {
         let way = Way {
             inbox: RwLock::new(None),
             outbox,
+            unsaid: AtomicUsize::new(0),
             acting: watch::Sender::new(false),
             afar: Notify::new(),
         };
@@ -240,10 +257,30 @@ impl ShardHandle {
 
     /// Passes something on to whoever leads. If this process ends before that is done, the next
     /// leader resolves the runs by their delivery policy.
+    ///
+    /// What a worker says never overtakes what was said before, also if the shard begins to act here
+    /// meanwhile: that a run was given back, said before that it has ended, would start it again.
     pub(super) fn pass(&self, item: Item) {
-        if let Err(item) = self.pass_here(item) {
-            let _ = self.way.outbox.send(item);
+        let inbox = self.way.inbox.read();
+        let behind = item.is_said() && self.way.unsaid.load(Ordering::Acquire) > 0;
+        let item = match &*inbox {
+            Some(inbox) if !behind => put(inbox, item),
+            _ => Err(item),
+        };
+        // Still under the lock: once the shard acts here, everything from before is in the outbox.
+        if let Err(item) = item {
+            self.send_afar(item);
         }
+    }
+
+    fn send_afar(&self, item: Item) {
+        self.way.unsaid.fetch_add(usize::from(item.is_said()), Ordering::AcqRel);
+        let _ = self.way.outbox.send(item);
+    }
+
+    /// So much of what workers say has left the outbox for good.
+    pub(super) fn has_said(&self, count: usize) {
+        self.way.unsaid.fetch_sub(count, Ordering::AcqRel);
     }
 
     /// Takes a request that another node has brought. False if the shard does not act here.
@@ -264,10 +301,7 @@ impl ShardHandle {
         // The lock is held while it is sent: once the inbox has been closed, nothing gets into it.
         let inbox = self.way.inbox.read();
         match &*inbox {
-            Some(inbox) => inbox.send(Message::Item(item)).map_err(|failed| match failed.0 {
-                Message::Item(item) => item,
-                _ => unreachable!("what was sent comes back"),
-            }),
+            Some(inbox) => put(inbox, item),
             None => Err(item),
         }
     }
@@ -361,7 +395,7 @@ impl ShardHandle {
             _ => None,
         });
         for item in undecided.chain(rest) {
-            let _ = self.way.outbox.send(item);
+            self.send_afar(item);
         }
         drop(open);
         self.status.waking.store(false, Ordering::Release);

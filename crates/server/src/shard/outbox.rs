@@ -53,8 +53,10 @@ pub async fn deliver(
             waiting.push_back((Instant::now(), next));
         }
         let before = waiting.len();
+        let said = waiting.iter().filter(|(_, item)| item.is_said()).count();
         let since: Vec<Instant> = waiting.iter().map(|(since, _)| *since).collect();
         let left = bring(&handle, waiting.drain(..).map(|(_, item)| item).collect(), &*afar).await;
+        handle.has_said(said - left.iter().filter(|item| item.is_said()).count());
         // What was not decided is what came last: whoever leads decides in order.
         let decided = before - left.len();
         waiting = since.into_iter().skip(decided).zip(left).collect();
@@ -101,5 +103,66 @@ fn give_up(handle: &ShardHandle, waiting: &mut VecDeque<(Instant, Item)>) {
             }
             item => waiting.push_back((since, item)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bellwether_core::id::{JobId, RunId};
+    use bellwether_core::time::Time;
+    use bellwether_core::turn::{Report, Reported};
+    use futures::FutureExt;
+    use tokio::sync::Notify;
+
+    use super::super::handle::Message;
+    use super::*;
+
+    /// A leader that does not answer until it is told to, and then has decided nothing.
+    #[derive(Default)]
+    struct Stuck {
+        asked: Notify,
+        answers: Notify,
+    }
+
+    impl Afar for Stuck {
+        fn bring(&self, _: Shard, items: Vec<Item>) -> BoxFuture<'_, Vec<Item>> {
+            async move {
+                self.asked.notify_one();
+                self.answers.notified().await;
+                items
+            }
+            .boxed()
+        }
+    }
+
+    fn report(token: u64) -> Vec<Report> {
+        let run = RunId { job: JobId::new(Time(1), 0, 1), n: 1 };
+        vec![Report { run, token, what: Reported::HandedBack }]
+    }
+
+    #[tokio::test]
+    async fn r64_what_workers_say_is_not_overtaken_by_what_they_say_later() {
+        let (handle, items) = ShardHandle::new(0);
+        let (leader, stop) = (Arc::new(Stuck::default()), CancellationToken::new());
+        tokio::spawn(deliver(handle.clone(), items, leader.clone(), stop.clone()));
+        handle.report(report(1));
+        leader.asked.notified().await;
+        // While it is on its way, the shard begins to act here.
+        let (sender, inbox) = crossbeam_channel::unbounded();
+        handle.open(sender);
+        handle.report(report(2));
+        assert!(inbox.is_empty(), "the second is before the first");
+        leader.answers.notify_one();
+        let coming = tokio::task::spawn_blocking(move || {
+            let next = || match inbox.recv_timeout(Duration::from_secs(60)).unwrap() {
+                Message::Item(Item::Reports(reports, _)) => reports[0].token,
+                _ => panic!("nobody said anything else"),
+            };
+            (next(), next())
+        });
+        assert_eq!(coming.await.unwrap(), (1, 2));
+        stop.cancel();
     }
 }
