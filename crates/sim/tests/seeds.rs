@@ -3,6 +3,8 @@
 //! `SIM_SEEDS` says how many of the first are run (200 unless it does), and `SIM_SECONDS` for how
 //! long new ones are tried (5).
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
