@@ -79,8 +79,9 @@ fn r64_r70_r71_r72_also_with_seeds_that_nobody_has_tried() {
 /// The hash of all that happens with a seed, in a process of its own.
 fn trace_elsewhere(seed: u64) -> String {
     let binary = env!("CARGO_BIN_EXE_bellwether-sim");
-    let output = Command::new(binary).args(["--seed", &seed.to_string()]).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let output = Command::new(binary).args(["--seed", &seed.to_string()]).output();
+    let output = output.expect("the simulator can be run");
+    let text = String::from_utf8_lossy(&output.stdout);
     let (_, rest) = text.split_once("trace ").expect("it says what its trace is");
     rest.split_whitespace().next().unwrap_or_default().to_owned()
 }

@@ -24,18 +24,22 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The longest wait for a time to come, since the clock may be set.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Sees to a batch until it is over.
-pub async fn drive(node: &Node, id: BatchId, news: &Notify) {
-    loop {
-        if home(node, id).is_ok_and(|home| !home.acts_here()) {
-            return; // Whoever leads its home now sees to it.
-        }
+/// Whether this node sees to a batch: it leads its home. The shard may be about to act here.
+pub fn is_here(node: &Node, id: BatchId) -> bool {
+    let leads = || node.cluster.leader(id.shard()) == Some(node.cluster.identity.node);
+    home(node, id).is_ok_and(|home| home.acts_here() || leads())
+}
+
+/// Sees to a batch until it is over. False if it is at home elsewhere now: whoever leads its home then
+/// sees to it.
+pub async fn drive(node: &Node, id: BatchId, news: &Notify) -> bool {
+    while is_here(node, id) {
         match step(node, id, news).await {
             Ok(true) => {}
-            Ok(false) => return,
+            Ok(false) => return true,
             Err(error @ (Failure::Stopped | Failure::Store(_))) => {
                 tracing::warn!(batch = %id, %error, "a batch is left as it is");
-                return;
+                return true;
             }
             Err(error) => {
                 tracing::warn!(batch = %id, %error, "a batch could not go on; trying again");
@@ -43,6 +47,7 @@ pub async fn drive(node: &Node, id: BatchId, news: &Notify) {
             }
         }
     }
+    false
 }
 
 /// Does what is to be done next. Whether there may be more.

@@ -61,11 +61,15 @@ impl Batches {
         };
         let (node, stop) = (node.clone(), self.stop.clone());
         let seeing_to = async move {
-            tokio::select! {
-                () = drive::drive(&node, id, &news) => {}
-                () = stop.cancelled() => {}
-            }
+            let done = tokio::select! {
+                done = drive::drive(&node, id, &news) => done,
+                () = stop.cancelled() => true,
+            };
             node.batches.open.lock().remove(&id);
+            // This node may have come to lead its home again before that: then nobody was let in.
+            if !done && drive::is_here(&node, id) {
+                node.batches.see_to(&node, id);
+            }
         };
         // Shards have threads of their own, which belong to no runtime.
         if let Some((_, runtime)) = self.node.get() {

@@ -62,8 +62,9 @@ fn check_batch(
     if row.canceled.is_some() && !known.canceled {
         return Err(format!("{id} is canceled, and nobody asked for it"));
     }
-    // One that waits for another attempt may do so for minutes by a clock that was wrong.
-    if !is_over(batch) && progress.retrying == 0 {
+    // One that waits for another attempt may do so for minutes by a clock that was wrong, and one that
+    // runs may have begun late: if it runs for too long, that is found where runs are looked at.
+    if !is_over(batch) && progress.retrying + progress.running == 0 {
         return Err(format!("R36: {id} is stuck: {progress:?}, {row:?}"));
     }
     let over = row.stage() == BatchStage::Ended;
