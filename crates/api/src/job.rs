@@ -222,10 +222,11 @@ pub struct JobInfo {
 }
 
 /// The fields of [`JobInfo`].
-const INFO_FIELDS: [&str; 16] = [
+const INFO_FIELDS: [&str; 17] = [
     "id",
     "status",
     "shard",
+    "batch",
     "execution_time",
     "schedule_text",
     "created_at",
@@ -399,6 +400,15 @@ mod tests {
         let again: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
         assert_eq!(again.info.id, job.info.id);
         assert_eq!(again.spec.retries, Some(3));
+    }
+
+    #[test]
+    fn every_field_that_the_server_knows_is_read_as_such() {
+        use utoipa::PartialSchema;
+        let schema = serde_json::to_value(JobInfo::schema()).unwrap();
+        let fields = schema["properties"].as_object().unwrap();
+        let unread: Vec<_> = fields.keys().filter(|f| !INFO_FIELDS.contains(&f.as_str())).collect();
+        assert_eq!((unread, fields.len()), (vec![], INFO_FIELDS.len()));
     }
 
     #[test]
