@@ -35,11 +35,11 @@ fn current() -> Option<Arc<Scope>> {
 }
 
 /// Waits of this length and longer end on a beat.
-const LONG: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_millis(1);
 /// The time between two beats.
-const BEAT: Duration = Duration::from_millis(100);
-/// A timer takes a millisecond, however short the wait.
-const SHORT: Duration = Duration::from_micros(500);
+const BEAT: Duration = Duration::from_millis(150);
+/// A timer takes a millisecond, however short the wait; shorter ones than this are none.
+const SHORT: Duration = Duration::from_micros(2);
 /// So long ago that no timer has to be set.
 const OVER: Duration = Duration::from_millis(2);
 
@@ -55,7 +55,8 @@ fn beat_began() -> Instant {
 /// When to end a wait that is to end at some time.
 fn end_of_wait(deadline: Instant, now: Instant, began: Instant) -> Instant {
     let wait = if deadline > now { deadline - now } else { Duration::ZERO };
-    if wait < SHORT {
+    // Virtual time goes on only while all wait, so there every wait is one.
+    if wait < SHORT && current().is_none() {
         return now - OVER;
     }
     if wait < LONG || deadline < began {
@@ -350,11 +351,12 @@ mod tests {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
         let end = |from, to| end_of_wait(at(to), at(from), began);
-        assert_eq!(end(10, 70), at(100));
-        assert_eq!(end(30, 100), at(100));
-        assert_eq!(end(101, 161), at(200));
-        assert_eq!(end(101, 141), at(141), "a short wait is as long as it is");
+        assert_eq!(end(10, 70), at(150));
+        assert_eq!(end(30, 150), at(150));
+        assert_eq!(end(151, 211), at(300));
         let now = at(1_000);
+        let soon = now + Duration::from_micros(300);
+        assert_eq!(end_of_wait(soon, now, began), soon, "a short wait is as long as it is");
         assert!(end_of_wait(now + Duration::from_micros(1), now, began) < now);
         assert!(end_of_wait(at(1), now, began) < now, "what is over is over");
     }
