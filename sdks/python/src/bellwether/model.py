@@ -257,6 +257,7 @@ class WorkerInfo:
     heard_at: datetime | None = None
     namespace: str | None = None
     resources: Resources | None = None
+    node: str = ""
 
 
 @dataclass(frozen=True)
