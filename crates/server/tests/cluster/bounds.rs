@@ -52,7 +52,7 @@ async fn all_nodes_together_have_no_more_of_a_queue_under_way_than_it_may() {
     let (here, said) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (here, log) = (here.path().display().to_string(), said.path().join("log"));
     let line = format!(
-        "f=$(mktemp {here}/XXXXXXXX) && ls {here} | wc -l >> {} && sleep 0.1 && rm $f",
+        "touch {here}/$$ && ls {here} | wc -l >> {} && sleep 0.1 && rm {here}/$$",
         log.display()
     );
     add(&trio, "narrow", JOBS, &json!({"command": line})).await;
