@@ -88,10 +88,10 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        match committed {
-            Some(committed) => self.0.save_committed(point(&committed)),
-            None => Ok(()),
+        if let Some(committed) = committed {
+            self.0.save_committed(point(&committed));
         }
+        Ok(())
     }
 
     async fn read_committed(&mut self) -> io::Result<Option<LogId>> {

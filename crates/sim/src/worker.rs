@@ -353,19 +353,8 @@ impl Work {
         world.record.lock().ends(run, token, failed);
         let now = Instant::now();
         let late = if self.chance.one_in(10) { self.chance.below(6_000) } else { 0 };
-        let finished = Finished {
-            started: Some(world.now(0)),
-            finished: world.now(0),
-            how,
-            exit_code: Some(i32::from(failed)),
-            signal: None,
-            http_status: 0,
-            reason: String::new(),
-            detail: String::new(),
-            result: None,
-            output: Vec::new(),
-            output_sequence: 0,
-        };
+        let exit_code = Some(i32::from(failed));
+        let finished = Finished { exit_code, ..Finished::at(world.now(0), how) };
         let what = Reported::Finished(Box::new(finished));
         let not_before = now + Duration::from_millis(late);
         self.unreported.insert((run, token), Unreported { what, not_before });

@@ -43,8 +43,10 @@ class Server:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+            # A loopback host of its own: nobody's connection takes the port while it is down.
+            host = f"127.{1 + os.getpid() // 250 % 250}.{1 + os.getpid() % 250}.1"
+            free.bind((host, 0))
+            self.address = f"{host}:{free.getsockname()[1]}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -1,9 +1,10 @@
 //! The server under measurement: a child process and what can be seen of it from outside.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -18,9 +19,13 @@ pub struct Server {
     http: reqwest::Client,
 }
 
-/// An address at which nobody listens.
+/// An address at which nobody listens, also while a node of it is down: on a loopback host of its
+/// own, where the system has more than one.
 pub fn free_address() -> anyhow::Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let own = Ipv4Addr::new(127, 23, 55, NEXT.fetch_add(1, Ordering::Relaxed).max(1));
+    let listener = TcpListener::bind((own, 0)).or_else(|_| TcpListener::bind("127.0.0.1:0"))?;
+    Ok(listener.local_addr()?.to_string())
 }
 
 /// How long a server may take to be ready.

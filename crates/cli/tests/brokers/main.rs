@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../kill/address.rs"]
+mod address;
 #[path = "../../../worker/tests/common/brokers.rs"]
 mod brokers;
 mod ingest;

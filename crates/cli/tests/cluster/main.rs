@@ -11,6 +11,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../kill/address.rs"]
+mod address;
 #[path = "../kill/checks.rs"]
 mod checks;
 mod load;

@@ -1,11 +1,12 @@
 //! The nodes under test: real processes.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bellwether_client::Client;
+
+use crate::address::own_address;
 
 /// How long anything may take, on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -20,11 +21,6 @@ pub struct Server {
     process: Child,
     /// How to talk to it.
     pub client: Client,
-}
-
-fn free_address() -> String {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    format!("127.0.0.1:{port}")
 }
 
 fn spawn(name: &str, dir: &Path, listen: &str, peer: &str, join: Option<&str>) -> Child {
@@ -46,7 +42,7 @@ fn spawn(name: &str, dir: &Path, listen: &str, peer: &str, join: Option<&str>) -
 impl Server {
     /// Starts a new node and waits until it is ready.
     pub async fn start(dir: &Path, name: &str, join: Option<&str>) -> Server {
-        let (listen, peer) = (free_address(), free_address());
+        let (listen, peer) = (own_address(), own_address());
         let process = spawn(name, dir, &listen, &peer, join);
         let client = Client::new(&listen).unwrap();
         let join = join.map(str::to_owned);

@@ -118,7 +118,8 @@ fn beyond_plain_http_there_is_tls() {
     std::fs::write(&cert, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
-    let server = Server::start_with(&["--tls-cert", cert, "--tls-key", key]);
+    let flags = ["--tls-cert", cert, "--tls-key", key];
+    let server = Server::start_at("127.0.0.1:0", tempfile::tempdir().unwrap(), &flags);
     let url = format!("https://{}", server.address.replace("127.0.0.1", "localhost"));
     server.cli(&["health", "--server", &url, "--ca-file", cert]).ok();
     let error = server.cli(&["health", "--server", &url]).fails(5);

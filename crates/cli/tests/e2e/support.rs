@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+#[path = "../kill/address.rs"]
+mod address;
+
 /// How long anything may take before a test gives up.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -86,7 +89,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on a free port.
+    /// Starts one at an address of its own.
     pub fn start() -> Server {
         Server::start_with(&[])
     }
@@ -98,7 +101,7 @@ impl Server {
 
     /// Starts one in a directory, where a store may be already.
     pub fn start_in(directory: tempfile::TempDir, flags: &[&str]) -> Server {
-        Server::start_at("127.0.0.1:0", directory, flags)
+        Server::start_at(&address::own_address(), directory, flags)
     }
 
     /// Starts one in a directory at an address, where there may have been one before.

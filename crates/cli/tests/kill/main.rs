@@ -11,6 +11,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod address;
 mod checks;
 mod random;
 mod server;

@@ -1,11 +1,12 @@
 //! The server under test: a real process.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bellwether_client::Client;
+
+use crate::address::own_address;
 
 /// A server that can be killed.
 pub struct Server {
@@ -25,8 +26,7 @@ impl Server {
 
     /// The same with further flags.
     pub async fn start_with(dir: &Path, flags: &[&str]) -> Server {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = format!("127.0.0.1:{port}");
+        let address = own_address();
         let log =
             std::fs::OpenOptions::new().create(true).append(true).open(log_path(dir)).unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_bellwether"))

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::check::until_all_ended;
-use crate::history::History;
 use crate::load::Load;
 use crate::random::{Random, setting};
 use crate::record::{Effect, Record};
-use crate::server::{Cluster, Shape, until};
-use crate::{check, place, replicas, seed};
+use crate::server::{Shape, until};
+use crate::trial::Trial;
 
 /// Waits until every job that ticks has begun anew so often since this was called.
 async fn ticks_on(load: &Load<'_>, record: &Record, times: usize) {
@@ -28,53 +27,42 @@ async fn ticks_on(load: &Load<'_>, record: &Record, times: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r92_a_leader_that_stood_still_launches_nothing_of_what_it_led() {
     let test = "r92_a_leader_that_stood_still_launches_nothing_of_what_it_led";
-    let Some(place) = place(test).await else { return };
-    let history = History::new(test, seed(), place.path().to_owned());
     let shape = Shape { zones: vec!["", "", ""], clocks: false };
-    let cluster = Cluster::start(place.path(), shape, history).await;
-    let record = Record::begin(place.path(), &cluster.net.outside()).await;
-    let mut load = Load::new(&cluster, &record);
-    load.add_recurring(8).await;
-    ticks_on(&load, &record, 2).await;
+    let Some(trial) = Trial::begin(test, shape).await else { return };
+    let (cluster, load) = (&trial.cluster, trial.load(8).await);
+    ticks_on(&load, &trial.record, 2).await;
     let victim = cluster.most_leading_first().await[0];
     cluster.history.note(format!("Pause {}", cluster.name(victim)));
     cluster.pause(victim);
     // What it led goes on elsewhere; then some time for more to become due.
-    ticks_on(&load, &record, 2).await;
+    ticks_on(&load, &trial.record, 2).await;
     let still = if setting("NEMESIS_SECONDS", 0) > 100 { 60_000 } else { 3_000 };
     Random::new(1).moment_after(still, 1).await;
-    let before = record.read();
+    let before = trial.record.read();
     cluster.history.note(format!("{} goes on", cluster.name(victim)));
     let back = jiff::Timestamp::now();
     cluster.resume(victim);
     cluster.settled().await;
-    ticks_on(&load, &record, 3).await;
-    load.stop_recurring().await;
-    until_all_ended(&cluster, &load).await;
-    let tally = check::all(&cluster, &load, &record).await;
+    ticks_on(&load, &trial.record, 3).await;
+    let tally = trial.checked(&load).await;
     // What began after it was back was due about then: nothing old was launched.
     let known: BTreeSet<&str> = before.iter().map(|effect| &*effect.run).collect();
-    for effect in record.read().iter().filter(|effect| !known.contains(&*effect.run)) {
+    for effect in trial.record.read().iter().filter(|effect| !known.contains(&*effect.run)) {
         let due: jiff::Timestamp = effect.due.parse().unwrap();
         let late = back.duration_since(due);
         assert!(late < jiff::SignedDuration::from_secs(3), "R92: {late} late: {effect:?}");
     }
-    let rows = replicas::compare(&cluster).await;
-    println!("{test}: {tally:?}, {rows} rows of replicas are equal");
+    trial.compared(&tally).await;
 }
 
 /// R116, R123: of three zones one may be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r116_r123_a_zone_is_lost_and_everything_goes_on() {
     let test = "r116_r123_a_zone_is_lost_and_everything_goes_on";
-    let Some(place) = place(test).await else { return };
-    let history = History::new(test, seed(), place.path().to_owned());
     let shape = Shape { zones: vec!["x", "x", "y", "y", "z"], clocks: false };
-    let cluster = Cluster::start(place.path(), shape, history).await;
-    let record = Record::begin(place.path(), &cluster.net.outside()).await;
-    let mut load = Load::new(&cluster, &record);
-    load.add_recurring(8).await;
-    ticks_on(&load, &record, 1).await;
+    let Some(trial) = Trial::begin(test, shape).await else { return };
+    let (cluster, load) = (&trial.cluster, trial.load(8).await);
+    ticks_on(&load, &trial.record, 1).await;
     let of_zone = |name: &String| match &**name {
         "a" | "b" => "x",
         "c" | "d" => "y",
@@ -88,23 +76,19 @@ async fn r116_r123_a_zone_is_lost_and_everything_goes_on() {
     cluster.history.note("a and b are lost".to_owned());
     cluster.kill(0, true);
     cluster.kill(1, true);
-    ticks_on(&load, &record, 3).await;
-    let mut random = Random::new(seed());
+    ticks_on(&load, &trial.record, 3).await;
+    let mut random = Random::new(trial.seed);
     let some = async {
         Random::new(2).moment_after(3_000, 1).await;
         load.end();
     };
     tokio::join!(some, load.keep_creating(&mut random));
-    until_all_ended(&cluster, &load).await;
+    until_all_ended(cluster, &load).await;
     cluster.history.note("a and b are back".to_owned());
     cluster.start_node(0);
     cluster.start_node(1);
     cluster.settled().await;
-    load.stop_recurring().await;
-    until_all_ended(&cluster, &load).await;
-    let tally = check::all(&cluster, &load, &record).await;
-    let rows = replicas::compare(&cluster).await;
-    println!("{test}: {tally:?}, {rows} rows of replicas are equal");
+    let tally = trial.concluded(&load).await;
     assert!(tally.acknowledged > 3, "jobs are taken without the zone: {tally:?}");
 }
 
@@ -112,13 +96,9 @@ async fn r116_r123_a_zone_is_lost_and_everything_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r67_a_node_whose_disk_is_full_says_so_and_ends_and_is_back_when_there_is_room() {
     let test = "r67_a_node_whose_disk_is_full_says_so_and_ends_and_is_back_when_there_is_room";
-    let Some(place) = place(test).await else { return };
-    let history = History::new(test, seed(), place.path().to_owned());
     let shape = Shape { zones: vec!["", "", ""], clocks: false };
-    let cluster = Cluster::start(place.path(), shape, history).await;
-    let record = Record::begin(place.path(), &cluster.net.outside()).await;
-    let mut load = Load::new(&cluster, &record);
-    load.add_recurring(6).await;
+    let Some(trial) = Trial::begin(test, shape).await else { return };
+    let (cluster, load) = (&trial.cluster, trial.load(6).await);
     for victim in cluster.most_leading_first().await.into_iter().take(2) {
         cluster.fill_disk(victim);
         let ended = cluster.until_ended(victim).await;
@@ -128,18 +108,14 @@ async fn r67_a_node_whose_disk_is_full_says_so_and_ends_and_is_back_when_there_i
         let last = said.lines().next_back().unwrap_or_default();
         let clear = ["nothing acknowledged is lost", "is the disk full", "No space left on device"];
         assert!(clear.iter().all(|words| last.contains(words)), "what to do about it: {last}");
-        ticks_on(&load, &record, 2).await;
+        ticks_on(&load, &trial.record, 2).await;
         // Started again too early it ends again, or waits: it does no harm.
         cluster.start_node(victim);
-        ticks_on(&load, &record, 2).await;
+        ticks_on(&load, &trial.record, 2).await;
         cluster.node(victim).disk.free();
         cluster.kill(victim, false);
         cluster.start_node(victim);
         cluster.settled().await;
     }
-    load.stop_recurring().await;
-    until_all_ended(&cluster, &load).await;
-    let tally = check::all(&cluster, &load, &record).await;
-    let rows = replicas::compare(&cluster).await;
-    println!("{test}: {tally:?}, {rows} rows of replicas are equal");
+    trial.concluded(&load).await;
 }

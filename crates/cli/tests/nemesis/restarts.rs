@@ -4,12 +4,9 @@ use std::time::{Duration, Instant};
 
 use bellwether_api::TickFate;
 
-use crate::check::{contiguous, ledger, until_all_ended};
-use crate::history::History;
-use crate::load::Load;
-use crate::record::Record;
-use crate::server::{Cluster, Shape};
-use crate::{check, place, seed};
+use crate::check::{contiguous, ledger};
+use crate::server::Shape;
+use crate::trial::Trial;
 
 /// How long one node may take to be back.
 const RESTART_WITHIN: Duration = Duration::from_secs(60);
@@ -18,13 +15,9 @@ const RESTART_WITHIN: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r117_all_nodes_are_restarted_one_after_the_other_and_no_tick_is_missed() {
     let test = "r117_all_nodes_are_restarted_one_after_the_other_and_no_tick_is_missed";
-    let Some(place) = place(test).await else { return };
-    let history = History::new(test, seed(), place.path().to_owned());
     let shape = Shape { zones: vec!["", "", ""], clocks: false };
-    let cluster = Cluster::start(place.path(), shape, history).await;
-    let record = Record::begin(place.path(), &cluster.net.outside()).await;
-    let mut load = Load::new(&cluster, &record);
-    load.add_recurring(6).await;
+    let Some(trial) = Trial::begin(test, shape).await else { return };
+    let (cluster, load) = (&trial.cluster, trial.load(6).await);
     for at in 0..cluster.len() {
         let begun = Instant::now();
         cluster.history.note(format!("{} is restarted", cluster.name(at)));
@@ -34,12 +27,10 @@ async fn r117_all_nodes_are_restarted_one_after_the_other_and_no_tick_is_missed(
         cluster.settled().await;
         assert!(begun.elapsed() < RESTART_WITHIN, "it took {:?}", begun.elapsed());
     }
-    load.stop_recurring().await;
-    until_all_ended(&cluster, &load).await;
-    let tally = check::all(&cluster, &load, &record).await;
+    let tally = trial.checked(&load).await;
     assert_eq!(tally.lost, 0, "what ran was finished or handed over: {tally:?}");
     for job in &load.recurring {
-        let mut ticks = ledger(&cluster, job).await;
+        let mut ticks = ledger(cluster, job).await;
         ticks.reverse();
         contiguous(job, &ticks);
         for tick in &ticks {

@@ -303,6 +303,26 @@ pub struct Finished {
     pub output_sequence: u32,
 }
 
+impl Finished {
+    /// Of an attempt that was started and ended at one instant, with nothing to say.
+    #[must_use]
+    pub fn at(now: Time, how: Ending) -> Finished {
+        Finished {
+            started: Some(now),
+            finished: now,
+            how,
+            exit_code: None,
+            signal: None,
+            http_status: 0,
+            reason: String::new(),
+            detail: String::new(),
+            result: None,
+            output: Vec::new(),
+            output_sequence: 0,
+        }
+    }
+}
+
 /// The ways an attempt can end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {

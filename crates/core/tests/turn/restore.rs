@@ -184,19 +184,7 @@ fn r114_what_workers_of_the_old_cluster_say_is_not_believed() {
     let count = restore(&mut w, backup, 20, 25, 1);
     assert_eq!(count, HeldCount { repeated: 1, ..HeldCount::default() });
     assert_ne!(w.run(run(id, 1)).token, token, "it was started again, under a new token");
-    let finished = Finished {
-        started: None,
-        finished: t(25),
-        how: Ending::Succeeded,
-        exit_code: Some(0),
-        signal: None,
-        http_status: 0,
-        reason: String::new(),
-        detail: String::new(),
-        result: None,
-        output: Vec::new(),
-        output_sequence: 0,
-    };
+    let finished = Finished { started: None, ..Finished::at(t(25), Ending::Succeeded) };
     let what = Reported::Finished(Box::new(finished));
     let said = w.tell(Input::Report(Report { run: run(id, 1), token, what }));
     assert_eq!(said, Reply::Stale);

@@ -140,23 +140,12 @@ pub fn printed(run: RunId, token: u64, sequence: u32, text: &str) -> Input {
 
 /// "It has ended."
 pub fn finished(run: RunId, token: u64, at: Time, how: Ending) -> Input {
-    let finished = Finished {
-        started: Some(at),
-        finished: at,
-        how,
-        exit_code: match how {
-            Ending::Succeeded => Some(0),
-            Ending::Failed | Ending::FailedForGood => Some(1),
-            Ending::Canceled | Ending::Interrupted => None,
-        },
-        signal: None,
-        http_status: 0,
-        reason: String::new(),
-        detail: String::new(),
-        result: None,
-        output: Vec::new(),
-        output_sequence: 0,
+    let exit_code = match how {
+        Ending::Succeeded => Some(0),
+        Ending::Failed | Ending::FailedForGood => Some(1),
+        Ending::Canceled | Ending::Interrupted => None,
     };
+    let finished = Finished { exit_code, ..Finished::at(at, how) };
     Input::Report(Report { run, token, what: Reported::Finished(Box::new(finished)) })
 }
 

@@ -57,6 +57,8 @@ impl Slot {
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub state: GroupState,
+    /// What is committed, if that is yet to be written: with whatever comes next.
+    pub unwritten: Option<Point>,
     slots: VecDeque<Slot>,
     /// Index of the first slot, if there is any.
     first: u64,

@@ -232,7 +232,7 @@ impl Log {
     pub fn close(&self) {
         if let Some(queue) = self.queue.lock().take() {
             self.shared.closing.store(true, Ordering::Release);
-            let _ = queue.send(Request { group: 0, write: Write::Close, done: None });
+            let _ = queue.send(Request::close());
         }
         if let Some(thread) = self.thread.lock().take() {
             // Its panic has been told where it happened.
@@ -317,7 +317,11 @@ impl GroupLog {
     }
 
     fn ask(&self, write: Write, done: Option<Done>) -> io::Result<()> {
-        let request = Request { group: self.number, write, done };
+        let committed = match self.shared.groups.lock().get_mut(&self.number) {
+            Some(group) => group.unwritten.take(),
+            None => None, // It is being forgotten.
+        };
+        let request = Request { group: self.number, committed, write, done };
         match self.queue.send(request) {
             Ok(()) => {
                 if let Some(told) = &self.shared.told {
@@ -377,13 +381,13 @@ impl GroupLog {
         self.ask(Write::Vote(vote), Some(done))
     }
 
-    /// Remembers what is committed, with the next sync.
-    ///
-    /// # Errors
-    /// When the log is closed.
-    pub fn save_committed(&self, point: Point) -> io::Result<()> {
-        self.with(|group| group.state.committed = Some(point));
-        self.ask(Write::Committed(point), None)
+    /// Remembers what is committed, and writes it with whatever the group writes next. Nobody needs
+    /// it: whoever leads knows. So it is not worth waking the writer.
+    pub fn save_committed(&self, point: Point) {
+        self.with(|group| {
+            group.state.committed = Some(point);
+            group.unwritten = Some(point);
+        });
     }
 
     /// The entries of a range that are there, at most so many bytes of them but one at least.

@@ -239,7 +239,7 @@ impl World {
                 let last = self.told[&group].last().unwrap().entries.last().map(|e| e.point);
                 let Some(last) = last else { return };
                 drop(self.tell(group, |model| model.state.committed = Some(last)));
-                self.group(group).save_committed(last).unwrap();
+                self.group(group).save_committed(last);
             }
             Act::Turn => while self.pump.turn() {},
             Act::Crash(kept, garbage) => self.crash(kept, garbage),

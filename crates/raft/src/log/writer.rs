@@ -18,7 +18,6 @@ use super::{Done, Shared};
 pub(super) enum Write {
     Entries(Vec<Entry>),
     Vote(Bytes),
-    Committed(Point),
     Truncated(Option<Point>),
     Purged(Point),
     Forgotten,
@@ -28,9 +27,18 @@ pub(super) enum Write {
 
 pub(super) struct Request {
     pub group: u16,
+    /// What the group has found to be committed before.
+    pub committed: Option<Point>,
     pub write: Write,
     /// Who waits for it to be durable.
     pub done: Option<Done>,
+}
+
+impl Request {
+    /// That the log is to be closed.
+    pub fn close() -> Request {
+        Request { group: 0, committed: None, write: Write::Close, done: None }
+    }
 }
 
 /// What is known of a segment.
@@ -106,8 +114,13 @@ impl Writer {
         let mut places = Vec::new();
         let mut purged = false;
         for request in requests.by_ref() {
-            let Request { group, write, done } = request;
+            let Request { group, committed, write, done } = request;
             waiting.extend(done);
+            if let Some(point) = committed {
+                self.states.entry(group).or_default().committed = Some(point);
+                let what = Some(What::Committed(point));
+                record::write(&Record { group: u32::from(group), what }, &mut buffer);
+            }
             purged |= matches!(write, Write::Purged(_) | Write::Forgotten);
             self.add(group, write, segment, &mut buffer, &mut places);
         }
@@ -160,10 +173,6 @@ impl Writer {
             Write::Vote(vote) => {
                 state.vote = Some(vote.clone());
                 What::Vote(vote)
-            }
-            Write::Committed(point) => {
-                state.committed = Some(point);
-                What::Committed(point)
             }
             Write::Truncated(after) => What::Truncated(Cut { after }),
             Write::Purged(point) => {

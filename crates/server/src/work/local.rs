@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bellwether_core::id::RunId;
-use bellwether_core::time::Time;
 use bellwether_core::turn::{Assignment, Ending, Finished, Lane, Offer, Report, Reported, Work};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::v1::Output;
@@ -272,10 +271,9 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.say(Reported::Finished(Box::new(Finished {
-                how: Ending::Interrupted,
                 reason: "bug".to_owned(),
                 detail: "the worker failed while it ran; how far it got is unknown".to_owned(),
-                ..finished_at(clock::now())
+                ..Finished::at(clock::now(), Ending::Interrupted)
             })));
         }
         self.worker.dispatch.give_back(&self.worker.options.name, &self.lane, 1);
@@ -306,24 +304,7 @@ impl Persisted {
 
 /// The report of an attempt that does nothing.
 fn nothing(assignment: &Assignment) -> Report {
-    let finished = finished_at(clock::now());
+    let finished = Finished::at(clock::now(), Ending::Succeeded);
     let what = Reported::Finished(Box::new(finished));
     Report { run: assignment.run, token: assignment.token, what }
-}
-
-/// An attempt that was started and succeeded at one instant, with nothing to say.
-fn finished_at(now: Time) -> Finished {
-    Finished {
-        started: Some(now),
-        finished: now,
-        how: Ending::Succeeded,
-        exit_code: None,
-        signal: None,
-        http_status: 0,
-        reason: String::new(),
-        detail: String::new(),
-        result: None,
-        output: Vec::new(),
-        output_sequence: 0,
-    }
 }

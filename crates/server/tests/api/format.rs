@@ -103,27 +103,11 @@ impl Old {
                 }
             });
             for (run, token) in assigned {
-                let what = Reported::Finished(Box::new(succeeded(now)));
+                let what = Reported::Finished(Box::new(Finished::at(now, Ending::Succeeded)));
                 let report = Input::Report(Report { run, token, what });
                 self.turn(shard, now, |turn| turn.decide(report).unwrap());
             }
         }
-    }
-}
-
-fn succeeded(now: Time) -> Finished {
-    Finished {
-        started: Some(now),
-        finished: now,
-        how: Ending::Succeeded,
-        exit_code: None,
-        signal: None,
-        http_status: 0,
-        reason: String::new(),
-        detail: String::new(),
-        result: None,
-        output: Vec::new(),
-        output_sequence: 0,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Nodes for a test: three, or as many as it wants.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bellwether_api::JobSpec;
@@ -122,6 +122,13 @@ pub struct Left {
     peer: String,
 }
 
+/// An address on a loopback host of its own, which nobody takes while the node is down.
+fn own_address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let (process, n) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("127.{}.{}.{}:2356", 1 + process / 250 % 250, 1 + process % 250, 1 + n % 250)
+}
+
 fn config(dir: &TempDir, peer: &str, join: Vec<String>) -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -155,7 +162,7 @@ pub struct Trio {
 impl Left {
     /// Lets it be reached somewhere else from now on.
     pub fn moved(self) -> Left {
-        Left { peer: "127.0.0.1:0".to_owned(), ..self }
+        Left { peer: own_address(), ..self }
     }
 }
 
@@ -178,13 +185,13 @@ impl Trio {
 
     /// As many as wanted, which have yet to settle.
     pub async fn start_many(count: usize, change: impl Fn(&mut Config) + 'static) -> Trio {
-        let any = "127.0.0.1:0";
-        let first = start(tempfile::tempdir().unwrap(), any, Vec::new(), &change).await;
+        let dir = tempfile::tempdir().unwrap();
+        let first = start(dir, &own_address(), Vec::new(), &change).await;
         let join = vec![first.server.peer_address().unwrap()];
         let mut nodes = vec![first];
         while nodes.len() < count {
             let dir = tempfile::tempdir().unwrap();
-            nodes.push(start(dir, any, join.clone(), &change).await);
+            nodes.push(start(dir, &own_address(), join.clone(), &change).await);
         }
         Trio { nodes, change: Box::new(change) }
     }
@@ -230,7 +237,7 @@ impl Trio {
 
     /// Tries to start a node on a directory.
     pub async fn try_start(dir: &TempDir) -> anyhow::Result<RunningServer> {
-        bellwether_server::start(config(dir, "127.0.0.1:0", Vec::new())).await
+        bellwether_server::start(config(dir, &own_address(), Vec::new())).await
     }
 
     /// Waits until something holds.
