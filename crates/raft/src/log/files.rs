@@ -1,11 +1,13 @@
 //! Where segments are kept: a directory, or memory that forgets what was not synced.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 /// Segments by number. Only what has been synced is sure to be there after a crash.
 pub trait Files: Send + Sync + 'static {
@@ -45,6 +47,14 @@ pub trait Files: Send + Sync + 'static {
     /// When that failed: then nobody knows what is durable.
     fn sync(&self, segment: u64) -> io::Result<()>;
 
+    /// Makes a segment durable to which nothing more will be added.
+    ///
+    /// # Errors
+    /// When that failed: then nobody knows what is durable.
+    fn finish(&self, segment: u64) -> io::Result<()> {
+        self.sync(segment)
+    }
+
     /// Cuts a segment off, durably.
     ///
     /// # Errors
@@ -59,12 +69,29 @@ pub trait Files: Send + Sync + 'static {
 }
 
 /// Segments in a directory.
+///
+/// The one that is written is longer than what is in it, by zeros: a file that grows with every write
+/// has to have its length made durable with each of them, which takes a file system a third longer.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
     /// Segments that are open, newest last: those being written and read.
-    open: parking_lot::Mutex<Vec<(u64, std::sync::Arc<File>)>>,
+    open: Mutex<Vec<(u64, Arc<File>)>>,
+    writing: Mutex<Option<Writing>>,
 }
+
+/// The segment that is written.
+#[derive(Clone, Copy, Debug)]
+struct Writing {
+    segment: u64,
+    /// Where the next bytes go.
+    end: u64,
+    /// How long the file is.
+    length: u64,
+}
+
+/// By how much a file grows.
+const GROWTH: u64 = 1024 * 1024;
 
 /// Files kept open.
 const OPEN_MAX: usize = 16;
@@ -78,7 +105,7 @@ impl Directory {
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Directory> {
         let path = path.into();
         fs::create_dir_all(&path)?;
-        Ok(Directory { path, open: parking_lot::Mutex::default() })
+        Ok(Directory { path, open: Mutex::default(), writing: Mutex::default() })
     }
 
     /// Where it is.
@@ -91,13 +118,13 @@ impl Directory {
         self.path.join(format!("{segment:016x}{ENDING}"))
     }
 
-    fn file(&self, segment: u64) -> io::Result<std::sync::Arc<File>> {
+    fn file(&self, segment: u64) -> io::Result<Arc<File>> {
         let mut open = self.open.lock();
         if let Some((_, file)) = open.iter().find(|(number, _)| *number == segment) {
             return Ok(file.clone());
         }
-        let file = OpenOptions::new().read(true).append(true).open(self.name(segment))?;
-        let file = std::sync::Arc::new(file);
+        let file = OpenOptions::new().read(true).write(true).open(self.name(segment))?;
+        let file = Arc::new(file);
         if open.len() >= OPEN_MAX {
             open.remove(0);
         }
@@ -138,20 +165,46 @@ impl Files for Directory {
     }
 
     fn append(&self, segment: u64, bytes: &[u8]) -> io::Result<()> {
-        (&*self.file(segment)?).write_all(bytes)
+        let file = self.file(segment)?;
+        let mut writing = self.writing.lock();
+        let mut at = match *writing {
+            Some(at) if at.segment == segment => at,
+            _ => {
+                let length = file.metadata()?.len();
+                Writing { segment, end: length, length }
+            }
+        };
+        let end = at.end + bytes.len() as u64;
+        if end > at.length {
+            at.length = end.next_multiple_of(GROWTH);
+            file.set_len(at.length)?;
+        }
+        file.write_all_at(bytes, at.end)?;
+        *writing = Some(Writing { end, ..at });
+        Ok(())
     }
 
     fn sync(&self, segment: u64) -> io::Result<()> {
         self.file(segment)?.sync_data()
     }
 
+    fn finish(&self, segment: u64) -> io::Result<()> {
+        let file = self.file(segment)?;
+        if let Some(at) = self.writing.lock().take_if(|at| at.segment == segment) {
+            file.set_len(at.end)?;
+        }
+        file.sync_all()
+    }
+
     fn cut(&self, segment: u64, length: u64) -> io::Result<()> {
+        self.writing.lock().take_if(|at| at.segment == segment);
         let file = OpenOptions::new().write(true).open(self.name(segment))?;
         file.set_len(length)?;
         file.sync_all()
     }
 
     fn remove(&self, segment: u64) -> io::Result<()> {
+        self.writing.lock().take_if(|at| at.segment == segment);
         self.open.lock().retain(|(number, _)| *number != segment);
         fs::remove_file(self.name(segment))?;
         self.sync_directory()

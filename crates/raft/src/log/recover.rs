@@ -1,7 +1,7 @@
 //! Reading a log back after a start.
 //!
-//! What is invalid at the very end of the newest segment is a write that was interrupted: nobody
-//! was told that it is durable, and it is cut off. Anything else that is invalid is damage: bytes
+//! Zeros at the very end of the newest segment are room that was made and not used. What is invalid there
+//! is a write that was interrupted: nobody was told that it is durable. Both are cut off. Anything else that is invalid is damage: bytes
 //! that were durable have gone bad. It is reported, and nothing is changed, because a node that
 //! forgets what it has acknowledged can make the whole cluster forget.
 
@@ -79,10 +79,14 @@ fn segment(
     Ok(Some(at as u64))
 }
 
-/// Cuts off an interrupted write, if it is one.
+/// Cuts off room that has not been written to, or an interrupted write.
 fn cut(files: &dyn Files, number: u64, newest: bool, bytes: &Bytes, at: usize) -> io::Result<u64> {
     if !newest {
         return Err(damaged(number, at as u64, "a record is not what was written"));
+    }
+    if bytes[at..].iter().all(|byte| *byte == 0) {
+        files.cut(number, at as u64)?;
+        return Ok(at as u64);
     }
     // A later write that knew more to be durable than this shows that it had been.
     let later = (at + 1..bytes.len()).filter_map(|from| record::read(&bytes.slice(from..)));

@@ -210,7 +210,7 @@ impl Writer {
         }
         let files = &self.shared.files;
         if let Some((last, _)) = self.segments.last_key_value() {
-            files.sync(*last)?; // What is in it and nobody waited for must not be missing before this.
+            files.finish(*last)?; // What is in it and nobody waited for must not be missing before this.
         }
         files.create(number)?;
         files.append(number, &buffer)?;
