@@ -25,6 +25,7 @@ use crate::links::Place;
 use crate::message::ToShard;
 use crate::mutant::Mutant;
 use crate::shard::Actor;
+use crate::steer;
 use crate::wire::{Group, Wire};
 use crate::world::World;
 
@@ -199,7 +200,9 @@ async fn pass_on(
     mut inbox: UnboundedReceiver<Mail>,
 ) {
     while let Some((shard, message, passed_on)) = inbox.recv().await {
-        match node.leader(shard) {
+        // One that has no part in the shard, or no longer, asks around, as a server's directory does.
+        let elsewhere = || steer::leader(&world, shard).map(|leader| leader.id);
+        match node.leader(shard).or_else(elsewhere) {
             Some(leader) if leader == node.id => {
                 if let Some(inbox) = shards.get(&shard) {
                     let _ = inbox.send(message);

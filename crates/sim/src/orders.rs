@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bellwether_core::id::RunId;
 use bellwether_core::record::Run;
 use bellwether_core::time::Time;
-use bellwether_core::waist::{Family, Shard, View};
+use bellwether_core::waist::{Family, Shard, Term, View};
 use bellwether_core::{key, read};
 
 use crate::record::Record;
@@ -17,8 +17,13 @@ const CURRENT: u8 = 3;
 const TAIL: usize = 20;
 
 /// Looks at whose turn it is after a turn of a shard, which was at `now` if it was the only one
-/// since the last look.
-pub fn look(record: &mut Record, view: &dyn View, shard: Shard, now: Option<Time>) {
+/// since the last look. One that was replaced meanwhile sees what was true before.
+pub fn look(record: &mut Record, view: &dyn View, (shard, term): (Shard, Term), now: Option<Time>) {
+    let newest = record.looked.entry(shard).or_default();
+    if term < *newest {
+        return;
+    }
+    *newest = term;
     let (from, to) = key::shard_range(shard);
     let mut current: BTreeMap<Vec<u8>, RunId> = BTreeMap::new();
     let mut waiting: Vec<(Vec<u8>, RunId)> = Vec::new();

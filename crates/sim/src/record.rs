@@ -47,6 +47,8 @@ pub struct Record {
     pub failed: BTreeMap<RunId, u32>,
     /// Whose turn it is, by ordering key.
     pub current: BTreeMap<Vec<u8>, RunId>,
+    /// The term of whoever looked last at whose turn it is.
+    pub looked: BTreeMap<Shard, Term>,
     /// Whether any clock has ever gone back.
     pub went_back: bool,
     alive: BTreeMap<(RunId, u64), Alive>,

@@ -233,7 +233,8 @@ impl Actor {
             }
             let (now, looked) = (turned.now, std::mem::replace(&mut led.looked, true));
             let mut record = self.world.record.lock();
-            orders::look(&mut record, &*self.tables.view(), self.shard, looked.then_some(now));
+            let whose = (self.shard, led.term);
+            orders::look(&mut record, &*self.tables.view(), whose, looked.then_some(now));
         }
     }
 

@@ -39,7 +39,7 @@ fn a_worker_speaks_tls_and_says_if_it_cannot_trust() {
     fs::write(directory.path().join("cert.pem"), made.cert.pem()).unwrap();
     fs::write(directory.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
     let flags = ["--no-worker", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
-    let mut server = Server::start_in(directory, &flags);
+    let mut server = Server::start_at("127.0.0.1:0", directory, &flags);
     let port = server.address.rsplit(':').next().unwrap().to_owned();
     let plain = server.address.clone();
     server.address = format!("https://localhost:{port}");
