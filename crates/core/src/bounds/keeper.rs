@@ -213,6 +213,10 @@ impl Kept {
             if late && heard.is_unconfirmed() {
                 heard.told_ms = now_ms;
                 answers.push(heard.answer(*shard, queue));
+            } else if late && heard.may_have_more() {
+                heard.told_ms = now_ms;
+                let (queue, left) = (queue.to_owned(), BTreeMap::new());
+                answers.push(Answer { shard: *shard, term: heard.term, queue, seq: None, left });
             }
         }
         if now_ms.saturating_sub(self.asked_ms) >= AGAIN_MS {
@@ -237,6 +241,15 @@ impl Heard {
     /// Whether it was left something else than it last said it has.
     fn is_unconfirmed(&self) -> bool {
         self.given.iter().any(|(name, given)| self.wants.get(name).map(left_of) != Some(given.left))
+    }
+
+    /// Whether it was given something that was taken back before it said that it has it: it has
+    /// nothing to confirm, and nobody else can be given that until it has spoken again.
+    fn may_have_more(&self) -> bool {
+        self.given.iter().any(|(name, given)| {
+            let want = self.wants.get(name).copied().unwrap_or_default();
+            given.charge > want.under_way.max(want.ceiling) || given.launches > want.launches
+        })
     }
 }
 

@@ -236,10 +236,18 @@ impl Shares {
             None => talk.forget(),
             Some(seq) if seq == talk.seq => {
                 talk.in_flight = None;
+                let mut changed = false;
                 for (namespace, left) in &answer.left {
                     let part = talk.part(namespace);
+                    let before = (part.ceiling, part.launches);
                     part.ceiling = left.ceiling;
                     part.launches = left.launches.max(part.launched);
+                    changed |= before != (part.ceiling, part.launches);
+                }
+                // That is to be confirmed, also if it was changed and changed back: until then the
+                // keeper counts the most that it may have been.
+                if changed {
+                    talk.told = None;
                 }
             }
             Some(_) => {}

@@ -346,3 +346,30 @@ fn what_is_not_used_is_left_to_others_for_a_while() {
     }
     assert!(launched[1], "it does not wait for ever for one that nobody takes");
 }
+
+#[test]
+fn what_was_taken_back_before_it_was_used_goes_to_others() {
+    for lost in [false, true] {
+        let mut world = World::new(Limit { concurrency: Some(1), ..Limit::default() });
+        world.arrive(0, 0, 0);
+        world.tick(100);
+        for shard in [2, 3, 0, 1] {
+            world.meet(shard, usize::MAX, usize::MAX);
+            world.tell(shard, usize::MAX);
+        }
+        (0..4).for_each(|_| world.hear(0, false));
+        let given = world.answers.iter().position(|answer| {
+            answer.shard == 0 && answer.left.values().any(|left| left.ceiling == 1)
+        });
+        let given = world.answers.remove(given.unwrap());
+        (0..world.answers.len()).for_each(|_| world.take(0, false));
+        // Before it has that, or says so, one comes that goes first.
+        world.arrive(2, 1, -1);
+        world.tell(2, usize::MAX);
+        world.hear(0, false);
+        if !lost {
+            world.answers.insert(0, given);
+        }
+        world.all_is_launched_in_the_end().unwrap();
+    }
+}
