@@ -71,7 +71,7 @@ pub trait Files: Send + Sync + 'static {
 /// Segments in a directory.
 ///
 /// The one that is written is longer than what is in it, by zeros: a file that grows with every write
-/// has to have its length made durable with each of them, which takes a file system a third longer.
+/// has to have its length made durable with each of them, which takes a file system longer.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
