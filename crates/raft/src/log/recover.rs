@@ -1,9 +1,10 @@
 //! Reading a log back after a start.
 //!
-//! Zeros at the very end of the newest segment are room that was made and not used. What is invalid there
-//! is a write that was interrupted: nobody was told that it is durable. Both are cut off. Anything else that is invalid is damage: bytes
-//! that were durable have gone bad. It is reported, and nothing is changed, because a node that
-//! forgets what it has acknowledged can make the whole cluster forget.
+//! Zeros at the very end of the newest segment are room that was made and not used. What is invalid
+//! there is a write that was interrupted: nobody was told that it is durable. Both are cut off.
+//! Anything else that is invalid is damage: bytes that were durable have gone bad. It is reported,
+//! and nothing is changed, because a node that forgets what it has acknowledged can make the whole
+//! cluster forget.
 
 use std::collections::BTreeMap;
 use std::io;

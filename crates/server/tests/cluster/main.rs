@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../cli/tests/kill/address.rs"]
+mod address;
 mod bounds;
 mod far;
 mod leaving;

@@ -1,7 +1,7 @@
 //! Nodes for a test: three, or as many as it wants.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bellwether_api::JobSpec;
@@ -15,6 +15,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+
+use crate::address::own_address;
 
 /// How long a condition may take to come true, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -120,13 +122,6 @@ impl Node {
 pub struct Left {
     dir: TempDir,
     peer: String,
-}
-
-/// An address on a loopback host of its own, which nobody takes while the node is down.
-fn own_address() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    let (process, n) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    format!("127.{}.{}.{}:2356", 1 + process / 250 % 250, 1 + process % 250, 1 + n % 250)
 }
 
 fn config(dir: &TempDir, peer: &str, join: Vec<String>) -> Config {
