@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bellwether_core::waist::{Batch, Family, Shard, StoreError, Term, View};
 
+use crate::answer::answer;
+
 /// Called once with the outcome of a submitted batch.
 pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
@@ -48,15 +50,9 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     /// When the batch's term is void, or the engine is closed or has failed.
     fn commit(&self, batch: Batch) -> Result<(), StoreError> {
-        let (sender, outcome) = crossbeam_channel::bounded(1);
-        self.submit(
-            batch,
-            Box::new(move |result| {
-                // The receiver waits below, so this cannot fail.
-                let _ = sender.send(result);
-            }),
-        );
-        outcome.recv().unwrap_or(Err(StoreError::Closed))
+        let (answering, outcome) = answer();
+        self.submit(batch, Box::new(move |result| answering.give(result)));
+        outcome.wait().unwrap_or(Err(StoreError::Closed))
     }
 
     /// The engine's figures, for metrics and for people.

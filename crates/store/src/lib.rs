@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod conformance;
 mod disk;
 mod engine;

@@ -70,8 +70,9 @@ pub trait Files: Send + Sync + 'static {
 
 /// Segments in a directory.
 ///
-/// The one that is written is longer than what is in it, by zeros: a file that grows with every write
-/// has to have its length made durable with each of them, which takes a file system longer.
+/// The one that is written is longer than what is in it, by zeros: a file that gets longer, or has new
+/// blocks, with every write has to have that made durable with each of them, which takes a file
+/// system longer than the bytes themselves.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -86,12 +87,14 @@ struct Writing {
     segment: u64,
     /// Where the next bytes go.
     end: u64,
-    /// How long the file is.
+    /// How far it is known to reach.
     length: u64,
 }
 
-/// By how much a file grows.
-const GROWTH: u64 = 1024 * 1024;
+/// Room is made up to the next multiple of this.
+const ROOM: usize = 1024 * 1024;
+/// Writes of this size make no room: the next may be as large, and room is written twice.
+const LARGE: usize = ROOM / 4;
 
 /// Files kept open.
 const OPEN_MAX: usize = 16;
@@ -137,6 +140,17 @@ impl Directory {
     }
 }
 
+/// Writes zeros behind what is in a file. How many: a disk that has no room for them may have it for
+/// what matters.
+fn make_room(file: &File, end: u64) -> u64 {
+    static ZEROS: [u8; ROOM] = [0; ROOM];
+    let room = end.next_multiple_of(ROOM as u64) - end;
+    match file.write_all_at(&ZEROS[..room as usize], end) {
+        Ok(()) => room,
+        Err(_) => 0,
+    }
+}
+
 impl Files for Directory {
     fn list(&self) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
@@ -174,13 +188,15 @@ impl Files for Directory {
                 Writing { segment, end: length, length }
             }
         };
-        let end = at.end + bytes.len() as u64;
-        if end > at.length {
-            at.length = end.next_multiple_of(GROWTH);
-            file.set_len(at.length)?;
-        }
         file.write_all_at(bytes, at.end)?;
-        *writing = Some(Writing { end, ..at });
+        at.end += bytes.len() as u64;
+        if at.end > at.length {
+            at.length = at.end;
+            if bytes.len() < LARGE {
+                at.length += make_room(&file, at.end);
+            }
+        }
+        *writing = Some(at);
         Ok(())
     }
 

@@ -1,16 +1,16 @@
 //! What handlers take from requests, with problems instead of plain texts when it is wrong.
 
-use std::sync::Arc;
+use std::ops::ControlFlow::{self, Break, Continue};
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bellwether_api::Problem;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
+use super::BODY_MAX;
 use super::answer::Refusal;
 use crate::access::Caller;
 use crate::clock;
@@ -21,10 +21,10 @@ use crate::node::Node;
 const OPEN: [&str; 6] = ["/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/"];
 
 /// Finds out who makes a request, for all handlers.
-pub async fn identify(State(node): State<Arc<Node>>, mut request: Request, next: Next) -> Response {
+pub fn identify(node: &Node, request: &mut Request) -> ControlFlow<Response> {
     let path = request.uri().path();
     if OPEN.contains(&path) || path.starts_with("/docs/") {
-        return next.run(request).await;
+        return Continue(());
     }
     let header = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let secret = header.and_then(|text| {
@@ -32,16 +32,16 @@ pub async fn identify(State(node): State<Arc<Node>>, mut request: Request, next:
         scheme.eq_ignore_ascii_case("bearer").then_some(secret.trim())
     });
     if secret.is_none()
-        && let Some(problem) = from_elsewhere(&request, &node)
+        && let Some(problem) = from_elsewhere(request, node)
     {
-        return refuse(problem, &request);
+        return Break(refuse(problem, request));
     }
     match node.tokens.caller(secret, clock::now()) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            Continue(())
         }
-        Err(problem) => refuse(problem, &request),
+        Err(problem) => Break(refuse(problem, request)),
     }
 }
 
@@ -112,13 +112,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// The body as bytes.
-pub struct Body(pub Bytes);
+/// The body as bytes, at most so many.
+pub struct Body<const MAX: usize = BODY_MAX>(pub Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for Body {
+impl<S: Send + Sync, const MAX: usize> FromRequest<S> for Body<MAX> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, state: &S) -> Result<Body, Refusal> {
+    async fn from_request(mut request: Request, state: &S) -> Result<Body<MAX>, Refusal> {
+        DefaultBodyLimit::max(MAX).apply(&mut request);
         match Bytes::from_request(request, state).await {
             Ok(bytes) => Ok(Body(bytes)),
             Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
@@ -133,13 +134,13 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 }
 
 /// A JSON body.
-pub struct JsonBody<T>(pub T);
+pub struct JsonBody<T, const MAX: usize = BODY_MAX>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for JsonBody<T, MAX> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, state: &S) -> Result<JsonBody<T>, Refusal> {
-        let Body(bytes) = Body::from_request(request, state).await?;
+    async fn from_request(request: Request, state: &S) -> Result<JsonBody<T, MAX>, Refusal> {
+        let Body(bytes) = Body::<MAX>::from_request(request, state).await?;
         parse(&bytes).map(JsonBody)
     }
 }
@@ -151,7 +152,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalB
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &S) -> Result<OptionalBody<T>, Refusal> {
-        let Body(bytes) = Body::from_request(request, state).await?;
+        let Body(bytes) = Body::<BODY_MAX>::from_request(request, state).await?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(OptionalBody(T::default()));
         }

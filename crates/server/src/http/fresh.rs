@@ -5,12 +5,7 @@
 //! replicas show them: they may be behind by as long as replication takes, which is milliseconds
 //! unless a node has just come back.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
 use axum::http::Uri;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use bellwether_core::id::{JobId, RunId};
 use bellwether_core::read;
 use bellwether_core::waist::Shard;
@@ -21,18 +16,7 @@ use crate::access::Caller;
 use crate::node::Node;
 
 /// Sees to it, for all handlers.
-pub async fn fresh(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
-    if node.is_alone() {
-        return next.run(request).await;
-    }
-    let caller = request.extensions().get::<Caller>().cloned();
-    match see_to(&node, request.uri().clone(), caller).await {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
-    }
-}
-
-async fn see_to(node: &Node, uri: Uri, caller: Option<Caller>) -> Result<(), Refusal> {
+pub async fn see_to(node: &Node, uri: &Uri, caller: Option<&Caller>) -> Result<(), Refusal> {
     let mut path = uri.path().split('/').skip(1);
     let (Some("v1"), Some(what), Some(name)) = (path.next(), path.next(), path.next()) else {
         return Ok(());
@@ -41,7 +25,7 @@ async fn see_to(node: &Node, uri: Uri, caller: Option<Caller>) -> Result<(), Ref
     match what {
         "jobs" => match name.parse::<JobId>() {
             Ok(id) => catch_up(node, [id.shard()]).await,
-            Err(_) => of_key(node, &uri, caller, &name).await,
+            Err(_) => of_key(node, uri, caller, &name).await,
         },
         "runs" => match name.parse::<RunId>() {
             Ok(run) => catch_up(node, [run.job.shard()]).await,
@@ -54,10 +38,15 @@ async fn see_to(node: &Node, uri: Uri, caller: Option<Caller>) -> Result<(), Ref
 }
 
 /// A job by its key: where the key is, and where the job is.
-async fn of_key(node: &Node, uri: &Uri, caller: Option<Caller>, name: &str) -> Result<(), Refusal> {
+async fn of_key(
+    node: &Node,
+    uri: &Uri,
+    caller: Option<&Caller>,
+    name: &str,
+) -> Result<(), Refusal> {
     let query = uri.query().unwrap_or("").as_bytes();
     let asked = url::form_urlencoded::parse(query).find(|(field, _)| field == "namespace");
-    let own = || caller.and_then(|caller| caller.namespace);
+    let own = || caller.and_then(|caller| caller.namespace.clone());
     let namespace = asked.map(|(_, value)| value.into_owned()).or_else(own);
     let namespace = namespace.as_deref().unwrap_or("default");
     let shard = node.shard_of_name(namespace, name).shard;

@@ -16,6 +16,7 @@ use futures::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::BATCH_BODY_MAX;
 use super::answer::{Answer, Refusal, blocking, rejected};
 use super::extract::Body;
 use super::jobs_create::{Place, create_one, place};
@@ -47,7 +48,7 @@ pub async fn batch(
     State(node): State<Arc<Node>>,
     caller: Caller,
     headers: HeaderMap,
-    Body(body): Body,
+    Body(body): Body<BATCH_BODY_MAX>,
 ) -> Answer<Json<BatchAnswer>> {
     caller.need(Role::Editor)?;
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");

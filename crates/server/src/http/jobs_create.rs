@@ -37,7 +37,8 @@ pub async fn create(
 ) -> Answer<(StatusCode, Json<Job>)> {
     caller.need(Role::Editor)?;
     let spec: JobSpec = convert::from_json(&body)?;
-    create_and_show(&node, &caller, spec).await
+    // Boxed, so that what carries it through the layers is small.
+    Box::pin(create_and_show(&node, &caller, spec)).await
 }
 
 async fn create_and_show(

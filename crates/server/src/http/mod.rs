@@ -8,6 +8,7 @@ mod answer;
 mod backups;
 mod batches;
 mod batches_create;
+mod before;
 mod cluster;
 mod cluster_nodes;
 mod docs;
@@ -39,7 +40,6 @@ mod serve;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -78,7 +78,7 @@ pub const BATCH_BODY_MAX: usize = 64 * 1024 * 1024;
 struct Document;
 
 fn api() -> OpenApiRouter<Arc<Node>> {
-    let small = OpenApiRouter::new()
+    OpenApiRouter::new()
         .routes(routes!(jobs_create::create, jobs::list))
         .routes(routes!(jobs::get, jobs_create::put, jobs::patch, jobs::delete))
         .routes(routes!(jobs_control::pause))
@@ -116,13 +116,9 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(queues::lease))
         .routes(routes!(queue_bounds::list))
         .routes(routes!(queue_bounds::put))
-        .layer(DefaultBodyLimit::max(BODY_MAX));
-    let large = OpenApiRouter::new()
         .routes(routes!(jobs_batch::batch))
         .routes(routes!(queues::complete))
         .routes(routes!(queues::heartbeat))
-        .layer(DefaultBodyLimit::max(BATCH_BODY_MAX));
-    small.merge(large)
 }
 
 fn open_to_all() -> OpenApiRouter<Arc<Node>> {
@@ -155,8 +151,7 @@ pub fn by_itself(node: Arc<Node>) -> Router {
         .with_state(node.clone())
         .fallback(answer::no_such_path)
         .method_not_allowed_fallback(answer::no_such_method)
-        .layer(middleware::from_fn_with_state(node.clone(), seats::at_its_seat))
-        .layer(middleware::from_fn_with_state(node, fresh::fresh))
+        .layer(middleware::from_fn_with_state(node, before::of_node))
 }
 
 /// The API of a node.
@@ -168,7 +163,5 @@ pub fn router(node: Arc<Node>) -> Router {
         .merge(service(node.remotes.clone()))
         .fallback(answer::no_such_path)
         .method_not_allowed_fallback(answer::no_such_method)
-        .layer(middleware::from_fn_with_state(node.clone(), seats::at_its_seat))
-        .layer(middleware::from_fn_with_state(node.clone(), fresh::fresh))
-        .layer(middleware::from_fn_with_state(node, extract::identify))
+        .layer(middleware::from_fn_with_state(node, before::of_anybody))
 }

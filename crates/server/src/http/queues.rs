@@ -20,6 +20,7 @@ use bellwether_core::run as life;
 use bellwether_core::turn::{Input, Reply};
 use futures::future::join_all;
 
+use super::BATCH_BODY_MAX;
 use super::answer::Answer;
 use super::extract::JsonBody;
 use super::present_lease;
@@ -137,7 +138,7 @@ pub async fn heartbeat(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Path(_queue): Path<String>,
-    JsonBody(request): JsonBody<HeartbeatRequest>,
+    JsonBody(request): JsonBody<HeartbeatRequest, BATCH_BODY_MAX>,
 ) -> Answer<Json<HeartbeatAnswer>> {
     may_speak(&node, &caller, &request.worker)?;
     enough(request.runs.len(), "runs")?;
@@ -207,7 +208,7 @@ pub async fn complete(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Path(_queue): Path<String>,
-    JsonBody(request): JsonBody<CompleteRequest>,
+    JsonBody(request): JsonBody<CompleteRequest, BATCH_BODY_MAX>,
 ) -> Answer<Json<CompleteAnswer>> {
     may_speak(&node, &caller, &request.worker)?;
     enough(request.results.len(), "results")?;

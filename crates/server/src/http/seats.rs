@@ -5,13 +5,12 @@
 //! that is asked takes its place, once all leaders have said what the worker has. So no request has to
 //! find the right node, and a run is not given up while the heartbeats of its worker are answered.
 
-use std::sync::Arc;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{Method, Uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bellwether_api::{Problem, Role};
 use bytes::Bytes;
@@ -62,32 +61,33 @@ struct Named {
     worker: String,
 }
 
-/// Sees to it, for all handlers.
-pub async fn at_its_seat(State(node): State<Arc<Node>>, request: Request, next: Next) -> Response {
-    let what = What::of(&request).filter(|_| !node.is_alone());
+/// Sees to it, for all handlers: either it has been answered, or it is to be handled here.
+pub async fn at_its_seat(node: &Node, request: Request) -> ControlFlow<Response, Request> {
+    let what = What::of(&request);
     let relayed = request.extensions().get::<Relayed>().is_some();
     let caller = request.extensions().get::<Caller>().cloned();
     let caller = caller.filter(|caller| caller.need(Role::Operator).is_ok());
-    let (Some(what), Some(caller)) = (what, caller) else { return next.run(request).await };
+    let (Some(what), Some(caller)) = (what, caller) else { return Continue(request) };
     let (parts, body) = request.into_parts();
     let most = if what == What::Lease { BODY_MAX } else { BATCH_BODY_MAX };
     let Ok(body) = to_bytes(body, most).await else {
         let detail = "the body is larger than is taken here; see /docs for the limits";
-        return Refusal::from(Problem::new(413, "body_too_large", detail)).into_response();
+        let problem = Problem::new(413, "body_too_large", detail);
+        return Break(Refusal::from(problem).into_response());
     };
     let named = serde_json::from_slice::<Named>(&body).map(|named| named.worker);
     // What makes no sense is refused by whoever reads it.
     if let Ok(worker) = named
         && check_worker_name(&worker).is_ok()
     {
-        let asked = Asked { node: &node, caller, worker, what, uri: &parts.uri, body: &body };
+        let asked = Asked { node, caller, worker, what, uri: &parts.uri, body: &body };
         match asked.find(relayed).await {
-            Ok(Some(response)) => return response,
+            Ok(Some(response)) => return Break(response),
             Ok(None) => {}
-            Err(refusal) => return refusal.into_response(),
+            Err(refusal) => return Break(refusal.into_response()),
         }
     }
-    next.run(Request::from_parts(parts, Body::from(body))).await
+    Continue(Request::from_parts(parts, Body::from(body)))
 }
 
 /// A request of a worker.

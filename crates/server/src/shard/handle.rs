@@ -13,9 +13,10 @@ use bellwether_core::turn::{
     Assignment, Halt, Input, Lane, Rejection, Reply, Report, Tally, Turnstile,
 };
 use bellwether_core::waist::{Shard, StoreError};
-use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::inbox::Inbox;
 
 /// Requests that may wait in a shard before new ones are turned away.
 const REQUESTS_MAX: u64 = 20_000;
@@ -169,17 +170,9 @@ impl Asked {
     }
 }
 
-/// Where what the shard is asked goes.
-fn put(inbox: &Sender<Message>, item: Item) -> Result<(), Item> {
-    inbox.send(Message::Item(item)).map_err(|failed| match failed.0 {
-        Message::Item(item) => item,
-        _ => unreachable!("what was sent comes back"),
-    })
-}
-
 struct Way {
     /// The inbox of its thread, while it acts here.
-    inbox: RwLock<Option<Sender<Message>>>,
+    inbox: RwLock<Option<Arc<Inbox>>>,
     /// Brings it to whoever leads.
     outbox: mpsc::UnboundedSender<Item>,
     /// How much of what workers say is in the outbox or on its way from there.
@@ -263,13 +256,10 @@ impl ShardHandle {
     pub(super) fn pass(&self, item: Item) {
         let inbox = self.way.inbox.read();
         let behind = item.is_said() && self.way.unsaid.load(Ordering::Acquire) > 0;
-        let item = match &*inbox {
-            Some(inbox) if !behind => put(inbox, item),
-            _ => Err(item),
-        };
-        // Still under the lock: once the shard acts here, everything from before is in the outbox.
-        if let Err(item) = item {
-            self.send_afar(item);
+        match &*inbox {
+            Some(inbox) if !behind => inbox.put(Message::Item(item)),
+            // Still under the lock: once the shard acts here, everything from before is in the outbox.
+            _ => self.send_afar(item),
         }
     }
 
@@ -301,13 +291,14 @@ impl ShardHandle {
         // The lock is held while it is sent: once the inbox has been closed, nothing gets into it.
         let inbox = self.way.inbox.read();
         match &*inbox {
-            Some(inbox) => put(inbox, item),
-            None => Err(item),
+            Some(inbox) => inbox.put(Message::Item(item)),
+            None => return Err(item),
         }
+        Ok(())
     }
 
     fn tell(&self, message: Message) -> bool {
-        self.way.inbox.read().as_ref().is_some_and(|inbox| inbox.send(message).is_ok())
+        self.way.inbox.read().as_ref().map(|inbox| inbox.put(message)).is_some()
     }
 
     /// Makes the shard look again for runs that can be claimed, wherever it acts.
@@ -340,7 +331,7 @@ impl ShardHandle {
     pub fn left_of_bounds(&self, answer: Left) -> Option<Left> {
         let inbox = self.way.inbox.read();
         let Some(inbox) = &*inbox else { return Some(answer) };
-        let _ = inbox.send(Message::Left(answer));
+        inbox.put(Message::Left(answer));
         None
     }
 
@@ -381,16 +372,16 @@ impl ShardHandle {
     }
 
     /// From here on it acts here.
-    pub(super) fn open(&self, inbox: Sender<Message>) {
+    pub(super) fn open(&self, inbox: Arc<Inbox>) {
         *self.way.inbox.write() = Some(inbox);
         self.way.acting.send_replace(true);
     }
 
     /// From here on it does not. What has not been decided goes to whoever leads.
-    pub(super) fn close(&self, undecided: impl Iterator<Item = Item>, inbox: &Receiver<Message>) {
+    pub(super) fn close(&self, undecided: impl Iterator<Item = Item>, inbox: &Inbox) {
         let mut open = self.way.inbox.write();
         *open = None;
-        let rest = inbox.try_iter().filter_map(|message| match message {
+        let rest = inbox.take_all().into_iter().filter_map(|message| match message {
             Message::Item(item) => Some(item),
             _ => None,
         });

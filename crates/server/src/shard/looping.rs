@@ -11,10 +11,10 @@ use bellwether_core::time::Time;
 use bellwether_core::turn::{Assignment, Decided, Effect, Halt, Input, Memory, Reply};
 use bellwether_core::waist::{Batch, Shard, StoreError};
 use bellwether_store::Engine;
-use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tokio::sync::oneshot;
 
 use super::handle::{Answer, Claimed, Failure, Grant, Item, Message, ShardHandle};
+use super::inbox::Inbox;
 use crate::batches::Batches;
 use crate::bounds::Desk;
 use crate::clock;
@@ -47,7 +47,7 @@ struct Looping {
     parts: Arc<ShardParts>,
     leading: Leading,
     handle: ShardHandle,
-    inbox: Receiver<Message>,
+    inbox: Arc<Inbox>,
     /// Messages that were taken from the inbox and did not fit into the last turn.
     left_over: VecDeque<Message>,
     /// What workers said in this turn: another leader may have to hear it.
@@ -68,7 +68,7 @@ pub fn spawn(
     parts: Arc<ShardParts>,
     handle: ShardHandle,
 ) -> std::io::Result<oneshot::Receiver<Result<(), StoreError>>> {
-    let (sender, inbox) = crossbeam_channel::unbounded();
+    let inbox = Arc::new(Inbox::default());
     handle.status.term.store(memory.term, Ordering::Relaxed);
     memory.notices = handle.status.listened_to.load(Ordering::Acquire);
     let name = format!("shard-{}", memory.shard);
@@ -76,13 +76,13 @@ pub fn spawn(
         parts,
         leading: Leading::new(memory, clock::now()),
         handle,
-        inbox,
+        inbox: inbox.clone(),
         left_over: VecDeque::new(),
         said: Vec::new(),
         stopping: false,
     };
     let (end, ended) = oneshot::channel();
-    looping.handle.open(sender);
+    looping.handle.open(inbox.clone());
     let handle = looping.handle.clone();
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| looping.run()));
@@ -93,7 +93,7 @@ pub fn spawn(
         let _ = end.send(outcome);
     });
     if let Err(error) = thread {
-        handle.close(std::iter::empty(), &crossbeam_channel::never());
+        handle.close(std::iter::empty(), &inbox);
         return Err(error);
     }
     Ok(ended)
@@ -117,26 +117,10 @@ impl Looping {
     fn gather(&mut self) {
         let busy = self.stopping || !self.left_over.is_empty();
         let sleep = if busy { 0 } else { self.leading.rest_ms(clock::now()) };
-        let sleep = Duration::from_millis(sleep);
-        let first = if sleep.is_zero() {
-            self.inbox.try_recv().ok()
-        } else {
-            match self.inbox.recv_timeout(sleep) {
-                Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.stopping = true;
-                    None
-                }
-            }
-        };
-        self.left_over.extend(first);
-        while self.left_over.len() < TURN_INPUTS_MAX {
-            match self.inbox.try_recv() {
-                Ok(message) => self.left_over.push_back(message),
-                Err(_) => break,
-            }
+        if sleep > 0 {
+            self.inbox.wait(Duration::from_millis(sleep));
         }
+        self.inbox.take(&mut self.left_over, TURN_INPUTS_MAX);
     }
 
     /// Passes on what has not been decided, and what workers said that may not have been stored.

@@ -15,6 +15,7 @@
 //! committed and performed. [`ShardHandle`] is all that others see; its channel stays inside.
 
 mod handle;
+mod inbox;
 mod looping;
 mod outbox;
 mod recover;

@@ -117,6 +117,7 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::super::handle::Message;
+    use super::super::inbox::Inbox;
     use super::*;
 
     /// A leader that does not answer until it is told to, and then has decided nothing.
@@ -150,14 +151,19 @@ mod tests {
         handle.report(report(1));
         leader.asked.notified().await;
         // While it is on its way, the shard begins to act here.
-        let (sender, inbox) = crossbeam_channel::unbounded();
-        handle.open(sender);
+        let inbox = Arc::new(Inbox::default());
+        handle.open(inbox.clone());
         handle.report(report(2));
         assert!(inbox.is_empty(), "the second is before the first");
         leader.answers.notify_one();
         let coming = tokio::task::spawn_blocking(move || {
-            let next = || match inbox.recv_timeout(Duration::from_secs(60)).unwrap() {
-                Message::Item(Item::Reports(reports, _)) => reports[0].token,
+            let mut taken = VecDeque::new();
+            while taken.len() < 2 {
+                inbox.wait(Duration::from_secs(60));
+                inbox.take(&mut taken, 2);
+            }
+            let mut next = || match taken.pop_front() {
+                Some(Message::Item(Item::Reports(reports, _))) => reports[0].token,
                 _ => panic!("nobody said anything else"),
             };
             (next(), next())
