@@ -46,6 +46,7 @@ async fn catch_up(figures: &mut Figures, nodes: &mut Nodes, dir: &Path) -> anyho
     let before = lateness(nodes, &watched).await?;
     figures.add("level_p99", "due to start, all nodes up, p99", before, "ms", None);
     nodes.take(2)?.kill()?;
+    nodes.taken_over(2).await?;
     let done = nodes.total(SUCCEEDED).await?;
     let at = Due::At(load::now().plus_ms(1_000));
     load::create_at(&nodes.urls(), NOOP, MEANWHILE, CLIENTS, at).await?;

@@ -135,17 +135,31 @@ impl Nodes {
     /// Waits until every shard has as many voters as it should, all of them hardly behind, and every
     /// node that is up leads its part; how long that took.
     pub async fn spread(&self) -> anyhow::Result<Duration> {
+        self.until("shards are not spread", |cluster| self.is_spread(cluster)).await
+    }
+
+    /// Waits until others lead what a node led that is not up any more; how long that took.
+    pub async fn taken_over(&self, n: usize) -> anyhow::Result<Duration> {
+        let gone = self.name(n);
+        self.until("shards are not taken over", |cluster| {
+            cluster.shards.iter().all(|shard| shard.leader.as_ref().is_some_and(|led| led != gone))
+        })
+        .await
+    }
+
+    async fn until(
+        &self,
+        otherwise: &str,
+        holds: impl Fn(&Cluster) -> bool,
+    ) -> anyhow::Result<Duration> {
         let begun = Instant::now();
-        loop {
-            let cluster = self.status().await?;
-            if self.is_spread(&cluster) {
-                return Ok(begun.elapsed());
-            }
+        while !holds(&self.status().await?) {
             if begun.elapsed() > SPREAD_MAX {
-                bail!("shards are not spread after {SPREAD_MAX:?}");
+                bail!("{otherwise} after {SPREAD_MAX:?}");
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+        Ok(begun.elapsed())
     }
 
     fn is_spread(&self, cluster: &Cluster) -> bool {
