@@ -152,10 +152,17 @@ pub enum StoreError {
         /// The term that is valid now.
         newest: Term,
     },
-    /// This node does not lead the shard, or not any more. Stop acting for it; whether the batch
-    /// takes effect, nobody knows yet.
+    /// This node does not lead the shard, or not any more: the batch was not even proposed. Stop
+    /// acting for the shard.
     #[error("shard {shard} is led by another node")]
     NotLeader {
+        /// The shard.
+        shard: Shard,
+    },
+    /// Another node has come to lead the shard after the batch was proposed. Stop acting for it;
+    /// whether the batch takes effect, nobody knows yet.
+    #[error("shard {shard} has come to be led by another node")]
+    Replaced {
         /// The shard.
         shard: Shard,
     },

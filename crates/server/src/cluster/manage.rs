@@ -345,8 +345,11 @@ impl Cluster {
         Ok(())
     }
 
-    /// Hands a shard over to another node. Until that leads, this one goes on.
+    /// Hands a shard over to another node. If that does not take it, this one goes on.
     async fn hand_over(&self, shard: Shard, to: u64) -> anyhow::Result<()> {
+        let handle = self.shards.get(usize::from(shard)).context("there is no such shard")?;
+        let giving = tokio::time::timeout(GIVE_AWAY_WITHIN, handle.give()).await;
+        let _giving = giving.with_context(|| format!("shard {shard} is busy"))?;
         self.engine.hand_over(shard, to).await?;
         let led = self.engine.wait_for_leader(shard, to, GIVE_AWAY_WITHIN).await;
         led.with_context(|| format!("node {to} did not take shard {shard} over"))

@@ -4,6 +4,7 @@
 //! goes into its outbox (see `outbox`), which brings it to whoever leads. When the leader changes,
 //! what has not been decided changes its way as well, in order, and nobody has to ask again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -115,6 +116,8 @@ pub(super) enum Message {
     Claim(Vec<Grant>, oneshot::Sender<Claimed>),
     /// What anybody may ask of any leader.
     Item(Item),
+    /// The same, brought by another node: it brings what is not decided here to the next leader.
+    Brought(Box<Input>, Answer),
     /// What the shard is left of the bounds of a queue.
     Left(Left),
     /// Somebody else keeps the bounds of queues, or wants to hear all again.
@@ -179,8 +182,19 @@ struct Way {
     unsaid: AtomicUsize,
     /// Whether it acts here.
     acting: watch::Sender<bool>,
+    /// Whether this node is about to let another lead it.
+    giving: watch::Sender<bool>,
     /// Wakes whoever claims for the workers of this node while it acts elsewhere.
     afar: Notify,
+}
+
+/// While this is there, the shard does not act on this node, even if it leads.
+pub struct Giving(Arc<Way>);
+
+impl Drop for Giving {
+    fn drop(&mut self) {
+        self.0.giving.send_replace(false);
+    }
 }
 
 /// A shard.
@@ -203,6 +217,7 @@ impl ShardHandle {
             outbox,
             unsaid: AtomicUsize::new(0),
             acting: watch::Sender::new(false),
+            giving: watch::Sender::new(false),
             afar: Notify::new(),
         };
         let handle = ShardHandle { shard, status: Arc::default(), way: Arc::new(way) };
@@ -276,7 +291,7 @@ impl ShardHandle {
     /// Takes a request that another node has brought. False if the shard does not act here.
     pub fn take_request(&self, input: Box<Input>, answer: Answer) -> bool {
         self.status.requests.fetch_add(1, Ordering::Relaxed);
-        let taken = self.pass_here(Item::Request(input, answer)).is_ok();
+        let taken = self.tell(Message::Brought(input, answer));
         if !taken {
             self.status.requests.fetch_sub(1, Ordering::Relaxed);
         }
@@ -365,6 +380,22 @@ impl ShardHandle {
         self.tell(Message::Resign);
     }
 
+    /// Makes the shard stop here after what it is deciding, so that another node can lead it with
+    /// nothing under way. What it has been asked goes to whoever leads next.
+    pub async fn give(&self) -> Giving {
+        self.way.giving.send_replace(true);
+        let giving = Giving(self.way.clone());
+        self.resign();
+        // The sender is there as long as this is.
+        let _ = self.way.acting.subscribe().wait_for(|acting| !acting).await;
+        giving
+    }
+
+    /// Says whether this node is about to let another lead the shard.
+    pub(super) fn giving(&self) -> watch::Receiver<bool> {
+        self.way.giving.subscribe()
+    }
+
     /// Whether it acts here.
     #[must_use]
     pub fn acts_here(&self) -> bool {
@@ -377,16 +408,21 @@ impl ShardHandle {
         self.way.acting.send_replace(true);
     }
 
-    /// From here on it does not. What has not been decided goes to whoever leads.
-    pub(super) fn close(&self, undecided: impl Iterator<Item = Item>, inbox: &Inbox) {
+    /// From here on it does not. What has not been decided goes to whoever leads, and so does what
+    /// workers said that may not have been stored.
+    pub(super) fn close(&self, said: Vec<Item>, taken: VecDeque<Message>, inbox: &Inbox) {
         let mut open = self.way.inbox.write();
         *open = None;
-        let rest = inbox.take_all().into_iter().filter_map(|message| match message {
-            Message::Item(item) => Some(item),
-            _ => None,
-        });
-        for item in undecided.chain(rest) {
-            self.send_afar(item);
+        said.into_iter().for_each(|item| self.send_afar(item));
+        for message in taken.into_iter().chain(inbox.take_all()) {
+            match message {
+                Message::Item(item) => self.send_afar(item),
+                Message::Brought(_, answer) => {
+                    self.status.requests.fetch_sub(1, Ordering::Relaxed);
+                    let _ = answer.send(Err(Failure::NoLeader(self.shard)));
+                }
+                _ => {}
+            }
         }
         drop(open);
         self.status.waking.store(false, Ordering::Release);

@@ -93,7 +93,7 @@ pub fn spawn(
         let _ = end.send(outcome);
     });
     if let Err(error) = thread {
-        handle.close(std::iter::empty(), &inbox);
+        handle.close(Vec::new(), VecDeque::new(), &inbox);
         return Err(error);
     }
     Ok(ended)
@@ -125,13 +125,8 @@ impl Looping {
 
     /// Passes on what has not been decided, and what workers said that may not have been stored.
     fn close(&mut self) {
-        let said = std::mem::take(&mut self.said).into_iter();
-        let left_over = std::mem::take(&mut self.left_over).into_iter();
-        let undecided = said.chain(left_over.filter_map(|message| match message {
-            Message::Item(item) => Some(item),
-            _ => None,
-        }));
-        self.handle.close(undecided, &self.inbox);
+        let (said, taken) = (std::mem::take(&mut self.said), std::mem::take(&mut self.left_over));
+        self.handle.close(said, taken, &self.inbox);
     }
 
     /// One turn: decide, commit, act.
@@ -151,7 +146,7 @@ impl Looping {
             && let Some(message) = self.left_over.pop_front()
         {
             match message {
-                Message::Item(Item::Request(input, answer)) => {
+                Message::Item(Item::Request(input, answer)) | Message::Brought(input, answer) => {
                     self.handle.status.requests.fetch_sub(1, Ordering::Relaxed);
                     match step.decide(*input) {
                         Err(Halt::Store(error)) => return Err(error),
@@ -319,7 +314,8 @@ impl Looping {
 /// What became of a request whose commit failed.
 fn undecided(shard: Shard, error: StoreError) -> Failure {
     match error {
-        StoreError::NotLeader { .. } | StoreError::Fenced { .. } => Failure::Unknown(shard),
+        StoreError::NotLeader { .. } | StoreError::Fenced { .. } => Failure::NoLeader(shard),
+        StoreError::Replaced { .. } => Failure::Unknown(shard),
         other => Failure::Store(other),
     }
 }

@@ -7,7 +7,8 @@
 //!   └─────────────────────────────────────────────────────────────────────┴ or cannot commit┘
 //! ```
 //! A leader that has lost its lead without knowing cannot commit, so it acts on nothing; when it
-//! learns of it, it stops. What it was asked and has not decided goes to the next.
+//! learns of it, it stops. What it was asked and has not decided goes to the next. When it is to let another
+//! lead, it stops first: then nothing is under way of which nobody would know what became of it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,13 +67,17 @@ impl Office {
         let shard = handle.shard;
         let Some(mut watch) = self.engine.watch(shard) else { return };
         loop {
-            if !self.until_led_here(&mut watch).await {
+            if !self.until_led_here(&handle, &mut watch).await {
                 return;
             }
             match self.tenure(&handle, &mut watch).await {
                 Ok(()) if self.stop.is_cancelled() => return,
                 Ok(()) => {}
-                Err(StoreError::NotLeader { .. } | StoreError::Fenced { .. }) => {
+                Err(
+                    StoreError::NotLeader { .. }
+                    | StoreError::Replaced { .. }
+                    | StoreError::Fenced { .. },
+                ) => {
                     tracing::info!(shard, "another node leads the shard");
                     tokio::time::sleep(AGAIN).await;
                 }
@@ -90,12 +95,14 @@ impl Office {
         watch.leader() == Some(self.engine.node())
     }
 
-    /// Waits until this node leads. False if it never will.
-    async fn until_led_here(&self, watch: &mut Watch) -> bool {
-        while !self.leads(watch) {
+    /// Waits until this node leads, and is not about to let another do so. False if it never will.
+    async fn until_led_here(&self, handle: &ShardHandle, watch: &mut Watch) -> bool {
+        let mut giving = handle.giving();
+        while !self.leads(watch) || *giving.borrow_and_update() {
             tokio::select! {
                 () = self.stop.cancelled() => return false,
                 changed = watch.changed() => if !changed { return false },
+                Ok(()) = giving.changed() => {}
             }
         }
         !self.stop.is_cancelled()

@@ -16,6 +16,7 @@ use bellwether_api::{JobStatus, RunStatus};
 use bellwether_client::{JobFilter, RunFilter};
 use nodes::{Trio, spec_of};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r64_any_node_takes_jobs_and_all_of_them_run() {
@@ -65,6 +66,39 @@ async fn r65_a_node_that_stops_misses_nothing_and_comes_back() {
     let covered: u32 = ticks.iter().map(|tick| tick.count).sum();
     let span = (times[times.len() - 1] - times[0]) / 1_000;
     assert!(i64::from(covered) > span, "every instant is in the ledger: {gaps:?}");
+    trio.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r65_nobody_notices_that_a_node_stops_in_order_and_comes_back() {
+    let mut trio = Trio::start().await;
+    let asking = CancellationToken::new();
+    let clients: Vec<_> = (0..8)
+        .map(|n| {
+            let client = trio.nodes[n % 2].client.clone();
+            let asking = asking.clone();
+            tokio::spawn(async move {
+                let mut created = 0;
+                while !asking.is_cancelled() {
+                    // Without a key, so it cannot be asked again if nobody knows what became of it.
+                    let spec = json!({"schedule": {"delay": "1h"}, "job_type": "bellwether.noop"});
+                    client.create_job(spec_of(spec)).await.unwrap();
+                    created += 1;
+                }
+                created
+            })
+        })
+        .collect();
+    for _ in 0..2 {
+        let gone = trio.take_down(2).await;
+        trio.bring_back(2, gone).await;
+    }
+    asking.cancel();
+    let mut created = 0;
+    for client in clients {
+        created += client.await.expect("every job was created");
+    }
+    assert!(created > 100, "{created}");
     trio.stop().await;
 }
 
