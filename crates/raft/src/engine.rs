@@ -74,7 +74,7 @@ pub enum RaftOpenError {
     #[error("the log cannot be opened: {0}")]
     Log(#[from] std::io::Error),
     /// A group.
-    #[error("a group cannot be started: {0}")]
+    #[error("in a group of replicas: {0}")]
     Group(String),
 }
 

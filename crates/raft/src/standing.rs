@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bellwether_core::waist::Shard;
+use openraft::ChangeMembers;
 use openraft::async_runtime::{Instant, WatchReceiver};
 use openraft::errors::RaftError;
+use openraft::metrics::{RaftMetrics, RaftServerMetrics, WaitError};
 use openraft::raft::linearizable_read::LinearizerOption;
 use openraft::type_config::alias::WatchReceiverOf;
-use openraft::{ChangeMembers, metrics::RaftServerMetrics};
 
 use crate::engine::{RaftEngine, RaftOpenError, group_error};
 use crate::member::{Group, leads_alone};
@@ -39,6 +40,8 @@ pub struct Standing {
     pub last: u64,
     /// The last entry that this node has applied.
     pub applied: u64,
+    /// How many entries it knows to be agreed upon and has yet to apply, if not to receive.
+    pub behind: u64,
     /// How long ago a majority last said that this node leads, if it does.
     pub confirmed: Option<Duration>,
     /// What this node knows of the others, if it leads.
@@ -67,6 +70,14 @@ impl Watch {
     /// Waits until something has changed. False once the group has stopped.
     pub async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()
+    }
+}
+
+/// A wait that was for nothing, without all that openraft knows.
+fn waited(error: WaitError, within: Duration) -> RaftOpenError {
+    match error {
+        WaitError::Timeout(..) => group_error(format!("not within {within:?}")),
+        WaitError::ShuttingDown => group_error("it stops"),
     }
 }
 
@@ -116,6 +127,7 @@ impl RaftEngine {
                 let matched = matched.map_or(0, |at| at.index);
                 (node, Progress { matched, silent: heard.map(|at| at.elapsed()) })
             });
+        let applied = metrics.last_applied.map_or(0, |at| at.index);
         Some(Standing {
             leader: metrics.current_leader,
             term: metrics.current_term,
@@ -124,7 +136,8 @@ impl RaftEngine {
             peers: membership.nodes().map(|(node, peer)| (*node, peer.clone())).collect(),
             changing: metrics.membership_config != metrics.committed_membership_config,
             last: metrics.last_log_index.unwrap_or(0),
-            applied: metrics.last_applied.map_or(0, |at| at.index),
+            applied,
+            behind: metrics.cluster_committed.map_or(0, |at| at.index).saturating_sub(applied),
             confirmed: if leads_alone(&raft.server_metrics().borrow_watched()) {
                 Some(Duration::ZERO)
             } else {
@@ -221,7 +234,27 @@ impl RaftEngine {
         let raft = self.raft(shard)?;
         let waiting = raft.wait(Some(within));
         let leads = waiting.metrics(|metrics| metrics.current_leader == Some(node), "leads");
-        leads.await.map(drop).map_err(group_error)
+        leads.await.map(drop).map_err(|error| waited(error, within))
+    }
+
+    /// Waits until a node has all that is in this one's log of a shard. Only the leader knows.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub async fn wait_until_level(
+        &self,
+        shard: Shard,
+        node: u64,
+        within: Duration,
+    ) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let level = |metrics: &RaftMetrics<Types>| {
+            let matched = metrics.replication.as_ref().and_then(|all| all.get(&node));
+            let matched = matched.and_then(|at| at.as_ref()).map(|at| at.index);
+            matched >= metrics.last_log_index
+        };
+        let waiting = raft.wait(Some(within));
+        waiting.metrics(level, "level").await.map(drop).map_err(|error| waited(error, within))
     }
 
     /// The entry up to which everything is committed that anybody was told of before this was

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, Range, RangeBounds};
 
+use bellwether_core::placement::FIRST_SHARD;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::{OptionalSend, RaftTypeConfig};
 use tokio::sync::oneshot;
@@ -13,7 +14,7 @@ use crate::log::{self, GroupLog};
 use crate::types::{Entry, LogId, Types, Vote};
 
 /// Bytes of entries that are sent to a follower in one message, unless a single one is larger.
-const SEND_BYTES_MAX: usize = 4 * 1024 * 1024;
+const SEND_BYTES_MAX: usize = 1024 * 1024;
 
 /// The log of one group.
 #[derive(Clone)]
@@ -25,11 +26,10 @@ impl LogStore {
     pub fn new(log: GroupLog) -> LogStore {
         LogStore(log)
     }
+}
 
-    fn entries(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
-        let entries = self.0.read(range, bytes_max)?;
-        entries.into_iter().map(|entry| decode_entry(entry.point, entry.data)).collect()
-    }
+fn decoded(entries: Vec<log::Entry>) -> io::Result<Vec<Entry>> {
+    entries.into_iter().map(|entry| decode_entry(entry.point, entry.data)).collect()
 }
 
 fn whole(range: impl RangeBounds<u64>) -> Range<u64> {
@@ -51,11 +51,19 @@ impl RaftLogReader<Types> for LogStore {
     where
         RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
     {
-        self.entries(whole(range), usize::MAX)
+        decoded(self.0.read(whole(range), usize::MAX)?)
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
-        self.entries(start..end, SEND_BYTES_MAX)
+        let entries = self.0.read(start..end, SEND_BYTES_MAX)?;
+        // Everybody needs the first shard before anything else.
+        if self.0.number() != FIRST_SHARD {
+            let wait = self.0.wait_with(&entries);
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+        }
+        decoded(entries)
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {

@@ -21,6 +21,9 @@ use crate::config::{Config, InvalidConfig};
 
 /// Shards of a new store, unless it is told otherwise.
 const SHARDS: u16 = 16;
+/// Bytes a second that nodes which have much to catch up with are sent at least, for each core of this
+/// one: it has other things to do, and so have they.
+const PACE: u64 = 4 * 1024 * 1024;
 /// Time that processes left over from a killed server get between TERM and KILL.
 const ORPHAN_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -56,10 +59,11 @@ pub async fn open(config: &Config, row: &NodeRow, dialing: Dialing) -> anyhow::R
     };
     check_shards(config, &identity)?;
     check_wanted(config, &identity)?;
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let engine = RaftEngine::open(RaftOptions {
         tables,
         log_dir: config.data_dir.join("log"),
-        log: LogOptions::default(),
+        log: LogOptions { pace: cores * PACE, ..LogOptions::default() },
         identity: Identity { cluster: identity.cluster.clone(), node: identity.node },
         dialing,
         shards: if identity.founded { Vec::new() } else { (0..identity.shards).collect() },

@@ -60,7 +60,13 @@ fn config() -> Config {
 
 /// Small, so that there are many segments.
 fn log_options() -> LogOptions {
-    LogOptions { segment_bytes: 20_000, memory_bytes: 4_000, ..LogOptions::default() }
+    LogOptions {
+        segment_bytes: 20_000,
+        memory_bytes: 4_000,
+        far_bytes: 2_000,
+        pace: 100_000,
+        ..LogOptions::default()
+    }
 }
 
 impl Node {

@@ -53,7 +53,8 @@ impl<'a> Planner<'a> {
     }
 
     fn can_lead(&self, replicas: &'a Replicas) -> impl Iterator<Item = NodeId> {
-        replicas.voters.iter().copied().filter(|node| self.standing.can_take(*node))
+        let voters = replicas.voters.difference(&replicas.behind).copied();
+        voters.filter(|node| self.standing.can_take(*node))
     }
 
     /// The shortest chain of moves from a node that leads most to one that leads at least two fewer.

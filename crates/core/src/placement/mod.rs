@@ -20,6 +20,7 @@
 //!   more the loss of one leaves a majority, if need be by having fewer voters than asked for.
 //! - A node that is down is not touched until its patience is over, and then only where another
 //!   node can take its place. A node that leaves is emptied.
+//! - Nobody is to lead a shard before having caught up with it: until then nobody would lead it.
 //! - Within these rules nodes have equally many replicas and equally many leaders, give or take one.
 //!   Replicas are evened out by single moves, leaders also by chains of moves.
 //!
@@ -74,6 +75,8 @@ pub struct Replicas {
     pub learners: BTreeSet<NodeId>,
     /// The voter that leads, if there is one.
     pub leader: Option<NodeId>,
+    /// Voters that have yet to catch up, and until then do not lead.
+    pub behind: BTreeSet<NodeId>,
 }
 
 /// What is wanted, and how much of it at a time.
@@ -135,7 +138,7 @@ pub enum Step {
         /// Where.
         node: NodeId,
     },
-    /// Hand the leadership to a voter that is up.
+    /// Hand the leadership to a voter that is up and not behind.
     Lead {
         /// The shard.
         shard: Shard,

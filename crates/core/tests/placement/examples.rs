@@ -78,6 +78,7 @@ fn nothing_is_moved_for_beauty_while_a_voter_is_down() {
     cluster.follow();
     assert_eq!(cluster.shards[1..], before);
     cluster.up(3);
+    cluster.catch_up(3);
     cluster.follow();
     rules::check(&cluster);
 }
@@ -97,6 +98,21 @@ fn r116_a_node_that_is_down_is_replaced_after_a_while_and_not_before() {
     cluster.follow();
     rules::check(&cluster);
     assert_eq!(cluster.load()[&4], 3, "back again, it takes its part");
+}
+
+#[test]
+fn r65_a_node_that_is_back_leads_nothing_before_it_has_caught_up() {
+    let mut cluster = Cluster::grown(5, &["a", "b", "c"]);
+    cluster.down(3);
+    cluster.follow();
+    cluster.up(3);
+    assert_eq!(cluster.plan(), vec![], "nobody would lead until it has");
+    cluster.shards[4].behind.clear();
+    let one = Step::Lead { shard: 4, node: 3 };
+    assert_eq!(cluster.plan(), vec![one], "one shard does not wait for another");
+    cluster.catch_up(3);
+    cluster.follow();
+    assert_eq!(leaders(&cluster), [2, 2, 2]);
 }
 
 #[test]
@@ -214,6 +230,7 @@ fn leaders_are_evened_out_by_chains_where_no_single_move_helps() {
             voters: voters.into_iter().collect(),
             learners: BTreeSet::new(),
             leader: Some(leader),
+            behind: BTreeSet::new(),
         });
     }
     cluster.rules = Rules { copies_max: 0, first_shard_voters: 1, ..cluster.rules };

@@ -22,6 +22,7 @@ impl Cluster {
             voters: BTreeSet::from([1]),
             learners: BTreeSet::new(),
             leader: Some(1),
+            behind: BTreeSet::new(),
         };
         let mut cluster = Cluster {
             nodes: BTreeMap::new(),
@@ -59,9 +60,18 @@ impl Cluster {
         self.elect();
     }
 
+    /// A node is back. It has missed what happened meanwhile.
     pub fn up(&mut self, node: NodeId) {
-        self.nodes.get_mut(&node).unwrap().down_since = None;
+        if self.nodes.get_mut(&node).unwrap().down_since.take().is_some() {
+            let has = |shard: &&mut Replicas| shard.voters.contains(&node);
+            self.shards.iter_mut().filter(has).for_each(|shard| _ = shard.behind.insert(node));
+        }
         self.elect();
+    }
+
+    /// A node has all there is.
+    pub fn catch_up(&mut self, node: NodeId) {
+        self.shards.iter_mut().for_each(|shard| _ = shard.behind.remove(&node));
     }
 
     pub fn wait_ms(&mut self, ms: u64) {
@@ -118,7 +128,9 @@ impl Cluster {
             let up: Vec<NodeId> =
                 shard.voters.iter().copied().filter(|voter| self.is_up(*voter)).collect();
             let leader = || shard.leader.filter(leads).unwrap_or_else(|| up[at % up.len()]);
-            self.shards[at].leader = self.has_majority(&shard.voters).then(leader);
+            let leader = self.has_majority(&shard.voters).then(leader);
+            self.shards[at].leader = leader;
+            leader.map(|leader| self.shards[at].behind.remove(&leader));
         }
     }
 
@@ -175,6 +187,7 @@ impl Cluster {
             Step::Remove { node, .. } => {
                 shard.voters.remove(&node);
                 shard.learners.remove(&node);
+                shard.behind.remove(&node);
             }
             Step::Lead { node, .. } => shard.leader = Some(node),
         }
@@ -201,6 +214,7 @@ impl Cluster {
             Step::Lead { node, .. } => {
                 assert!(takes(node) && shard.voters.contains(&node), "{step:?} of {shard:?}");
                 assert_ne!(shard.leader, Some(node), "{step:?} of {shard:?}");
+                assert!(!shard.behind.contains(&node), "{step:?} of {shard:?}");
             }
         }
     }

@@ -14,6 +14,7 @@ enum Event {
     Leave(usize),
     Down(usize),
     Up(usize),
+    CatchUp(usize),
     Wait(u64),
     /// A round of the plan, of which the steps with a bit are taken.
     Steps(u64),
@@ -27,6 +28,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0usize..9).prop_map(Event::Leave),
         2 => (0usize..9).prop_map(Event::Down),
         2 => (0usize..9).prop_map(Event::Up),
+        2 => (0usize..9).prop_map(Event::CatchUp),
         2 => (0u64..12).prop_map(Event::Wait),
         8 => any::<u64>().prop_map(Event::Steps),
     ]
@@ -53,6 +55,7 @@ fn happen(cluster: &mut Cluster, event: Event, zones: usize) {
         Event::Leave(n) => cluster.leave(pick(cluster, n)),
         Event::Down(n) => cluster.down(pick(cluster, n)),
         Event::Up(n) => cluster.up(pick(cluster, n)),
+        Event::CatchUp(n) => cluster.catch_up(pick(cluster, n)),
         Event::Wait(minutes) => cluster.wait_ms(minutes * MINUTE_MS),
         Event::Steps(bits) => {
             let steps = cluster.plan();
@@ -80,7 +83,9 @@ proptest! {
         for event in events {
             happen(&mut cluster, event, zones);
         }
-        // Whoever is down now stays so, and is given up.
+        // Whoever is down now stays so, and is given up; whoever is up catches up.
+        let nodes: Vec<NodeId> = cluster.nodes.keys().copied().collect();
+        nodes.into_iter().for_each(|node| cluster.catch_up(node));
         cluster.wait_ms(cluster.rules.patience_ms);
         cluster.follow();
         rules::check(&cluster);

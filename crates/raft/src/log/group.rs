@@ -150,6 +150,17 @@ impl Group {
         self.slots.iter().map(Slot::size).sum()
     }
 
+    /// Whether there are so many bytes of entries after this one.
+    pub fn has_after(&self, index: u64, bytes: u64) -> bool {
+        let after = (self.range().end.saturating_sub(index + 1) as usize).min(self.slots.len());
+        let mut sizes = self.slots.iter().rev().take(after).map(Slot::size);
+        let mut sum = 0;
+        sizes.any(|size| {
+            sum += size;
+            sum >= bytes
+        })
+    }
+
     /// The last entry that can go if so many bytes of those after it are to stay.
     pub fn all_but(&self, keep: u64) -> Option<u64> {
         let mut kept = 0;

@@ -17,6 +17,7 @@
 
 mod files;
 mod group;
+mod pace;
 mod record;
 mod recover;
 mod writer;
@@ -30,16 +31,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 pub use files::{Directory, Files};
 pub use group::{Entry, GroupState};
 pub use record::Point;
 
 use group::{Group, Place};
+use pace::Pace;
 use writer::{Request, Write, Writer, copy};
 
 /// Called once something is durable, or will never be.
@@ -57,6 +61,10 @@ pub struct LogOptions {
     pub memory_bytes: usize,
     /// Requests that are written together at most.
     pub gather_max: usize,
+    /// A replica that lacks so many bytes of entries after those that it is sent next is far behind.
+    pub far_bytes: u64,
+    /// Bytes a second that all of these are sent together, at least.
+    pub pace: u64,
 }
 
 impl Default for LogOptions {
@@ -65,6 +73,8 @@ impl Default for LogOptions {
             segment_bytes: 64 * 1024 * 1024,
             memory_bytes: 4 * 1024 * 1024,
             gather_max: 4_096,
+            far_bytes: 1024 * 1024,
+            pace: 8 * 1024 * 1024,
         }
     }
 }
@@ -74,6 +84,8 @@ struct Shared {
     options: LogOptions,
     groups: Mutex<BTreeMap<u16, Group>>,
     failure: OnceLock<io::Error>,
+    /// How fast replicas that are far behind are sent entries.
+    pace: Pace,
     /// Whether it is to be closed.
     closing: AtomicBool,
     /// Whom to tell that something is to be written, if not the writer's thread.
@@ -101,6 +113,10 @@ impl Shared {
             }
         }
     }
+}
+
+fn bytes(entries: &[Entry]) -> u64 {
+    entries.iter().map(|entry| entry.data.len() as u64).sum()
 }
 
 /// How much there is of a group.
@@ -167,6 +183,7 @@ impl Log {
         let groups = Mutex::new(found.groups);
         let shared = Arc::new(Shared {
             files,
+            pace: Pace::new(Instant::now(), options.pace),
             options,
             groups,
             failure: OnceLock::new(),
@@ -300,6 +317,12 @@ impl GroupLog {
         self.with(|group| group.state.clone())
     }
 
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
     /// The last entry, or the last that was purged.
     #[must_use]
     pub fn last(&self) -> Option<Point> {
@@ -351,6 +374,7 @@ impl GroupLog {
                 .iter()
                 .try_for_each(|entry| group.push(entry.point, Some(entry.data.clone()), None))
         })?;
+        self.shared.pace.added(Instant::now(), bytes(&entries));
         self.ask(Write::Entries(entries), Some(done))
     }
 
@@ -410,6 +434,16 @@ impl GroupLog {
             entries.push(Entry { point, data });
         }
         Ok(entries)
+    }
+
+    /// How long to wait before entries are sent to a replica: not at all, unless it is far behind.
+    #[must_use]
+    pub fn wait_with(&self, entries: &[Entry]) -> Duration {
+        let Some(last) = entries.last() else { return Duration::ZERO };
+        match self.with(|group| group.has_after(last.point.index, self.shared.options.far_bytes)) {
+            true => self.shared.pace.wait(Instant::now(), bytes(entries)),
+            false => Duration::ZERO,
+        }
     }
 
     fn fetch(&self, point: Point, place: Place) -> io::Result<Bytes> {

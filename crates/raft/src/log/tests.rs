@@ -107,7 +107,8 @@ impl Files for Memory {
 }
 
 fn options() -> LogOptions {
-    LogOptions { segment_bytes: 300, memory_bytes: 40, gather_max: 100 }
+    let defaults = LogOptions::default();
+    LogOptions { segment_bytes: 300, memory_bytes: 40, gather_max: 100, ..defaults }
 }
 
 fn point(term: u64, index: u64) -> Point {
@@ -378,4 +379,19 @@ fn a_log_in_a_directory_is_there_after_a_restart() {
     assert_eq!(group.read(0..23, usize::MAX).unwrap(), [entry(1, 21), entry(1, 22)]);
     assert_eq!(group.read(30..50, 1).unwrap().len(), 1, "one at least");
     assert_eq!(group.read(30..50, 8).unwrap().len(), 2, "as many as fit");
+}
+
+#[test]
+fn r65_only_what_is_far_behind_waits_before_it_is_sent() {
+    let (log, mut pump) = Log::with_pump(Memory::default(), LogOptions::default()).unwrap();
+    let group = log.group(3).unwrap();
+    let data = Bytes::from(vec![7; 512 * 1024]);
+    let entry = |index| Entry { point: point(1, index), data: data.clone() };
+    group.append((1..=10).map(entry).collect(), Box::new(|done| done.unwrap())).unwrap();
+    while pump.turn() {}
+    let sent = |range: Range<u64>| group.wait_with(&group.read(range, usize::MAX).unwrap());
+    assert_eq!(sent(9..11), Duration::ZERO, "nothing is after it");
+    assert_eq!(sent(1..9), Duration::ZERO, "and nobody before it");
+    assert!(sent(5..9) > Duration::from_millis(100), "4 MiB at 8 MiB/s come first");
+    assert_eq!(sent(9..10), Duration::ZERO, "less than 1 MiB is after it");
 }

@@ -20,7 +20,7 @@ use openraft::raft::{
 use openraft::type_config::alias::SnapshotOf;
 use openraft::{AnyError, OptionalSend};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
@@ -32,6 +32,8 @@ use crate::types::{Peer, Types, Vote};
 
 /// Parts of a copy that are read ahead.
 const PARTS_AHEAD: usize = 4;
+/// Copies that a node is sent at the same time. One that was away for long needs all of its shards.
+const COPIES_MAX: usize = 2;
 
 /// Connections to the peers of a node, shared by all of its groups.
 #[derive(Clone)]
@@ -42,13 +44,21 @@ pub struct Network {
     ways: Arc<Mutex<BTreeMap<String, Way>>>,
     /// Where nodes are reached that are not where their groups believe they are.
     moved: Arc<RwLock<BTreeMap<u64, String>>>,
+    /// Leave to send a copy to a node, by its number.
+    copies: Arc<Mutex<BTreeMap<u64, Arc<Semaphore>>>>,
 }
 
 impl Network {
     /// Nobody has been reached yet.
     #[must_use]
     pub fn new(identity: Identity, dialing: Dialing) -> Network {
-        Network { identity, dialing, ways: Arc::default(), moved: Arc::default() }
+        Network {
+            identity,
+            dialing,
+            ways: Arc::default(),
+            moved: Arc::default(),
+            copies: Arc::default(),
+        }
     }
 
     /// The connections of one group.
@@ -64,10 +74,15 @@ impl Network {
         }
     }
 
-    /// The way to a node that a group knows at an address.
-    fn way_to(&self, node: u64, address: &str) -> io::Result<Way> {
-        let moved = self.moved.read().get(&node).cloned();
-        self.way(moved.as_deref().unwrap_or(address))
+    /// Where a node is reached that a group knows at an address.
+    fn address(&self, node: u64, known: &str) -> String {
+        self.moved.read().get(&node).cloned().unwrap_or_else(|| known.to_owned())
+    }
+
+    /// Leave to send a node copies.
+    fn copies(&self, node: u64) -> Arc<Semaphore> {
+        let mut copies = self.copies.lock();
+        copies.entry(node).or_insert_with(|| Arc::new(Semaphore::new(COPIES_MAX))).clone()
     }
 
     fn way(&self, address: &str) -> io::Result<Way> {
@@ -118,13 +133,22 @@ fn refused(error: &io::Error) -> RPCError<Types> {
     RPCError::Network(NetworkError::new(&AnyError::new(error)))
 }
 
+fn client_over(way: Way) -> PeersClient<Way> {
+    let client = PeersClient::new(way);
+    client.max_decoding_message_size(MESSAGE_MAX).max_encoding_message_size(MESSAGE_MAX)
+}
+
 impl Client {
     /// Looked up whenever something is said: the peer may have moved.
     fn client(&self) -> Result<PeersClient<Way>, Unreachable<Types>> {
-        let way = self.network.way_to(self.header.to, &self.address).map_err(unreachable)?;
-        Ok(PeersClient::new(way)
-            .max_decoding_message_size(MESSAGE_MAX)
-            .max_encoding_message_size(MESSAGE_MAX))
+        let address = self.network.address(self.header.to, &self.address);
+        self.network.way(&address).map(client_over).map_err(unreachable)
+    }
+
+    /// A connection of its own, for what would be in the way of everything else.
+    fn client_apart(&self) -> Result<PeersClient<Way>, Unreachable<Types>> {
+        let address = self.network.address(self.header.to, &self.address);
+        self.network.dialing.way(&address).map(client_over).map_err(unreachable)
     }
 
     /// Waits for an answer, but not for ever.
@@ -239,7 +263,13 @@ impl RaftNetworkV2<Types> for Client {
         let ShardCopy::View(view) = snapshot.snapshot else {
             return Err(StreamingError::Unreachable(unreachable("a copy cannot be passed on")));
         };
-        let mut client = self.client()?;
+        tokio::pin!(cancel);
+        let copies = self.network.copies(self.header.to);
+        let _leave = tokio::select! {
+            leave = copies.acquire() => leave.map_err(unreachable)?,
+            closed = &mut cancel => return Err(StreamingError::Closed(closed)),
+        };
+        let mut client = self.client_apart()?;
         let head = wire::SnapshotHead {
             header: Some(self.header.clone()),
             vote: Some(ballot(&leader)),
@@ -259,7 +289,7 @@ impl RaftNetworkV2<Types> for Client {
         let sending = client.snapshot(ReceiverStream::new(parts));
         let answer = tokio::select! {
             answer = sending => answer.map_err(unreachable)?.into_inner(),
-            closed = cancel => return Err(StreamingError::Closed(closed)),
+            closed = &mut cancel => return Err(StreamingError::Closed(closed)),
         };
         match reading.await {
             Ok(Ok(())) => {}

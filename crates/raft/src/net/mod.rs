@@ -1,7 +1,8 @@
 //! How groups reach their replicas on other nodes.
 //!
-//! All groups of a node share one connection to each of its peers. Messages are those of
-//! `peer.proto`; what openraft calls them is turned into these and back in `convert`.
+//! All groups of a node share one connection to each of its peers, but a copy of a shard goes over one
+//! of its own. Messages are those of `peer.proto`; what openraft calls them is turned into these and
+//! back in `convert`.
 
 mod client;
 mod convert;

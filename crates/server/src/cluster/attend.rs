@@ -39,6 +39,7 @@ impl Cluster {
                 term: standing.term,
                 last: standing.last,
                 applied: standing.applied,
+                behind: standing.behind,
                 voters: standing.voters,
                 learners: standing.learners,
                 changing: standing.changing,

@@ -34,6 +34,13 @@ const STEP_WITHIN: Duration = Duration::from_secs(10);
 const COPY_WITHIN: Duration = Duration::from_secs(600);
 /// How long a shard may take to be led by another when this node stops.
 const GIVE_AWAY_WITHIN: Duration = Duration::from_secs(3);
+/// How long a shard may stand still for the node that is to lead it to have the last of it.
+const LEVEL_WITHIN: Duration = Duration::from_millis(100);
+/// A node that was not heard for longer than this is not asked to lead.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// Nor is one that has more entries than this to catch up with before it can. Under load a few are
+/// always on their way, and each may have thousands of writes.
+const BEHIND_MAX: u64 = 8;
 /// How long a node may take to start or stop a replica.
 const REPLICA_WITHIN: Duration = Duration::from_secs(10);
 
@@ -131,10 +138,17 @@ impl Cluster {
         let changing = |replica: &&SaidOfReplica| replica.changing || replica.leader.is_none();
         let unsettled: BTreeSet<Shard> =
             standing.iter().filter(changing).map(|replica| replica.shard).collect();
+        let level = self.level(&standing);
         let shards: Vec<Replicas> = standing
             .into_iter()
             .map(|replica| Replicas {
                 shard: replica.shard,
+                behind: replica
+                    .voters
+                    .iter()
+                    .copied()
+                    .filter(|voter| !level.contains(&(*voter, replica.shard)))
+                    .collect(),
                 voters: replica.voters,
                 learners: replica.learners,
                 leader: replica.leader,
@@ -142,6 +156,32 @@ impl Cluster {
             .collect();
         let steps = placement::plan(&self.nodes(), &shards, &Rules::default(), clock::now());
         steps.into_iter().filter(|step| !unsettled.contains(&shard_of(*step))).collect()
+    }
+
+    /// The replicas of nodes that were heard just now, this one's among them, which follow whoever
+    /// leads and have applied nearly all that there is.
+    fn level(&self, standing: &[SaidOfReplica]) -> BTreeSet<(u64, Shard)> {
+        let lately = |known: &Known| {
+            let heard = known.heard.as_ref().filter(|(at, _)| at.elapsed() <= HEARD_WITHIN);
+            heard.map(|(_, said)| said.clone())
+        };
+        let others = self.book.all();
+        let said = others.iter().filter_map(lately).chain([self.says()]);
+        let newest: BTreeMap<Shard, &SaidOfReplica> =
+            standing.iter().map(|replica| (replica.shard, replica)).collect();
+        let near = |replica: &SaidOfReplica| {
+            newest.get(&replica.shard).is_some_and(|newest| {
+                (replica.term, replica.leader) == (newest.term, newest.leader)
+                    && replica.behind <= BEHIND_MAX
+            })
+        };
+        // One that catches up with other shards has its hands full.
+        let free = said.filter(|said| said.replicas.iter().all(|replica| !replica.is_far_behind()));
+        free.flat_map(|said| {
+            let near = said.replicas.into_iter().filter(&near);
+            near.map(move |replica| (said.row.node, replica.shard)).collect::<Vec<_>>()
+        })
+        .collect()
     }
 
     /// Sees to it that every node has the replicas that it is said to have: one that was started
@@ -345,11 +385,24 @@ impl Cluster {
         Ok(())
     }
 
-    /// Hands a shard over to another node. If that does not take it, this one goes on.
+    /// Hands a shard over to another node, which must have all of it: one that is asked too early
+    /// does not lead, and as this one would not either, nobody did until an election. If the other
+    /// does not get there soon, this node goes on.
     async fn hand_over(&self, shard: Shard, to: u64) -> anyhow::Result<()> {
+        let standing = self.engine.standing(shard).context("this node has no replica of it")?;
+        let progress = standing.replicas.get(&to).cloned().unwrap_or_default();
+        if progress.silent.is_none_or(|silent| silent > HEARD_WITHIN) {
+            bail!("node {to} is not heard");
+        }
+        let missing = standing.last.saturating_sub(progress.matched);
+        if missing > BEHIND_MAX {
+            bail!("node {to} has yet to get {missing} entries of shard {shard}");
+        }
         let handle = self.shards.get(usize::from(shard)).context("there is no such shard")?;
         let giving = tokio::time::timeout(GIVE_AWAY_WITHIN, handle.give()).await;
         let _giving = giving.with_context(|| format!("shard {shard} is busy"))?;
+        let level = self.engine.wait_until_level(shard, to, LEVEL_WITHIN).await;
+        level.with_context(|| format!("node {to} does not get the last of shard {shard}"))?;
         self.engine.hand_over(shard, to).await?;
         let led = self.engine.wait_for_leader(shard, to, GIVE_AWAY_WITHIN).await;
         led.with_context(|| format!("node {to} did not take shard {shard} over"))
@@ -374,10 +427,12 @@ impl Cluster {
                 let matched = standing.replicas.get(node).map_or(0, |progress| progress.matched);
                 (std::cmp::Reverse(matched), node.wrapping_add(u64::from(shard)) % 7)
             });
-            let to = *voters.first()?;
             Some(async move {
-                if let Err(error) = self.hand_over(shard, to).await {
-                    tracing::warn!(shard, "not handed over: {error:#}");
+                for to in voters {
+                    match self.hand_over(shard, to).await {
+                        Ok(()) => return,
+                        Err(error) => tracing::warn!(shard, "not handed over: {error:#}"),
+                    }
                 }
             })
         });

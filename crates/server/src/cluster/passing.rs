@@ -25,7 +25,7 @@ pub struct Passing(pub Arc<Cluster>);
 
 impl Afar for Passing {
     fn bring(&self, shard: Shard, items: Vec<Item>) -> BoxFuture<'_, Vec<Item>> {
-        self.0.bring(shard, items).boxed()
+        Cluster::bring(&self.0, shard, items).boxed()
     }
 }
 
@@ -41,7 +41,7 @@ fn inputs(item: &Item) -> Vec<Input> {
 }
 
 impl Cluster {
-    async fn bring(&self, shard: Shard, items: Vec<Item>) -> Vec<Item> {
+    async fn bring(self: &Arc<Self>, shard: Shard, items: Vec<Item>) -> Vec<Item> {
         let Some(leader) = self.leader(shard).filter(|leader| *leader != self.identity.node) else {
             return items;
         };
@@ -63,40 +63,46 @@ impl Cluster {
         }
         let request = v1::PassRequest { shard: Some(u32::from(shard)), inputs: messages };
         let answered = tokio::time::timeout(WITHIN, way.pass(request)).await;
-        let answers = match answered {
+        let (answers, seen_at) = match answered {
             Ok(Ok(answer)) => {
                 let answer = answer.into_inner();
-                self.see(shard, answer.seen_at).await;
-                answer.answers
+                (answer.answers, answer.seen_at)
             }
             Ok(Err(status)) if never_arrived(&status) => return items,
             Ok(Err(status)) => {
                 tracing::debug!(shard, leader, %status, "the leader of a shard did not answer");
-                Vec::new()
+                (Vec::new(), None)
             }
-            Err(_) => Vec::new(),
+            Err(_) => (Vec::new(), None),
         };
         let answers: Vec<Option<Answer>> =
             answers.into_iter().map(|answer| decode_answer(answer).ok()).collect();
         let mut answers = answers.into_iter();
-        let mut left = Vec::new();
+        let (mut left, mut decided) = (Vec::new(), Vec::new());
         for (item, count) in items.into_iter().zip(counts) {
             let of_item: Vec<Option<Answer>> =
                 (0..count).map(|_| answers.next().flatten()).collect();
-            left.extend(settle(shard, item, of_item));
+            left.extend(settle(shard, item, of_item, &mut decided));
+        }
+        if !decided.is_empty() {
+            self.clone().answer(shard, seen_at, decided);
         }
         left
     }
 
-    /// Waits until this node's own replica shows what was decided elsewhere, so that whoever asked
-    /// for it sees it here.
-    async fn see(&self, shard: Shard, seen_at: Option<u64>) {
-        if let Some(index) = seen_at
-            && !self.far.raise(shard, index)
-            && let Err(error) = self.engine.applied_to(shard, index, SEEN_WITHIN).await
-        {
-            tracing::debug!(shard, %error, "this node is behind");
-        }
+    /// Passes answers on once this node shows what was decided elsewhere, so that whoever asked for
+    /// it sees it here. What is to be brought next does not wait for that.
+    fn answer(self: Arc<Self>, shard: Shard, seen_at: Option<u64>, decided: Vec<Decided>) {
+        tokio::spawn(async move {
+            if let Some(index) = seen_at
+                && tokio::time::timeout(SEEN_WITHIN, self.reach(shard, index)).await.is_err()
+            {
+                tracing::debug!(shard, "this node is behind");
+            }
+            for (answer, result) in decided {
+                let _ = answer.send(result);
+            }
+        });
     }
 
     /// Decides what another node has brought, if this one leads the shard.
@@ -176,8 +182,16 @@ fn never_arrived(status: &tonic::Status) -> bool {
     status.code() == tonic::Code::Unauthenticated
 }
 
-/// Passes answers on; what was not decided comes back.
-fn settle(shard: Shard, item: Item, answers: Vec<Option<Answer>>) -> Option<Item> {
+/// A request that was decided, and how.
+type Decided = (oneshot::Sender<Result<Reply, Failure>>, Result<Reply, Failure>);
+
+/// Sorts out what was decided; what was not comes back.
+fn settle(
+    shard: Shard,
+    item: Item,
+    answers: Vec<Option<Answer>>,
+    decided: &mut Vec<Decided>,
+) -> Option<Item> {
     match item {
         Item::Request(input, answer) => {
             let result = match answers.into_iter().next().flatten() {
@@ -189,7 +203,7 @@ fn settle(shard: Shard, item: Item, answers: Vec<Option<Answer>>) -> Option<Item
                     Err(Failure::Unknown(shard))
                 }
             };
-            let _ = answer.send(result);
+            decided.push((answer, result));
             None
         }
         // Saying it twice does no harm, so whatever is not known to be stored is said again.

@@ -19,6 +19,8 @@ const WITHIN: Duration = Duration::from_secs(10);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// How long to wait before a leader is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
+/// How long to wait for the own replica before it is looked again whether it is the one to wait for.
+const LOOK: Duration = Duration::from_millis(500);
 
 impl Cluster {
     /// Waits until a view of this node shows everything about a shard that anybody was told of before
@@ -29,10 +31,8 @@ impl Cluster {
     pub async fn catch_up(&self, shard: Shard) -> Result<(), Failure> {
         let catching_up = async {
             loop {
-                if let Some(index) = self.read_point(shard).await
-                    && (self.far.raise(shard, index)
-                        || self.engine.applied_to(shard, index, WITHIN).await.is_ok())
-                {
+                if let Some(index) = self.read_point(shard).await {
+                    self.reach(shard, index).await;
                     return;
                 }
                 tokio::time::sleep(AGAIN).await;
@@ -40,6 +40,16 @@ impl Cluster {
         };
         let within = tokio::time::timeout(WITHIN, catching_up).await;
         within.map_err(|_| Failure::NoLeader(shard))
+    }
+
+    /// Waits until a view of this node shows a shard's log up to an entry. One whose own replica is
+    /// too far behind shows that of another node.
+    pub(super) async fn reach(&self, shard: Shard, index: u64) {
+        while !self.far.raise(shard, index)
+            && self.engine.applied_to(shard, index, LOOK).await.is_err()
+        {
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
     async fn read_point(&self, shard: Shard) -> Option<u64> {

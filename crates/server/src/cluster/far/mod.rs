@@ -6,7 +6,8 @@
 //! ```
 //! With more nodes than replicas no node has everything. Which shards are read from the own replicas
 //! is looked at twice a second: a replica counts once it votes, since one that is being filled shows
-//! half of what there is, and only as long as the group counts on it.
+//! half of what there is, and only as long as the group counts on it and it keeps up: that of a node
+//! which was away shows what is long past.
 //!
 //! For every other shard this node remembers how far its log was when somebody was told of something
 //! through this node, or asked for what is true now. Whoever is asked for rows must be as far as that:
@@ -29,6 +30,7 @@ use bellwether_store::Engine;
 use parking_lot::{Mutex, RwLock};
 
 use super::Cluster;
+use super::wire::attend::FAR_BEHIND;
 pub use serve::rows_service;
 pub use view::{FarView, HeldAt};
 
@@ -188,7 +190,7 @@ impl Cluster {
         let let_go = newest.is_some_and(|said| {
             (said.term, said.last) >= (own.term, own.last) && !said.voters.contains(&node)
         });
-        own.voters.contains(&node) && !let_go
+        own.voters.contains(&node) && !let_go && own.behind <= FAR_BEHIND
     }
 }
 

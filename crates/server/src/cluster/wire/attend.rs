@@ -13,6 +13,10 @@ use super::ask::decode_shard;
 use super::work::{decode_roster_entry, encode_roster_entry};
 use super::{WireError, required, stored};
 
+/// A replica with more entries than this to catch up with is neither read nor to lead. Under load a
+/// few are always on their way.
+pub const FAR_BEHIND: u64 = 64;
+
 /// What a node says of itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Said {
@@ -53,6 +57,8 @@ pub struct SaidOfReplica {
     pub last: u64,
     /// The last entry that it has applied.
     pub applied: u64,
+    /// How many entries are known there to be agreed upon and yet to be applied.
+    pub behind: u64,
     /// Who votes.
     pub voters: BTreeSet<u64>,
     /// Who learns.
@@ -63,6 +69,14 @@ pub struct SaidOfReplica {
     pub confirmed_ms: Option<u64>,
     /// How the runs stand, if the shard acts there.
     pub acting: Option<SaidOfActing>,
+}
+
+impl SaidOfReplica {
+    /// Whether it has yet to catch up.
+    #[must_use]
+    pub fn is_far_behind(&self) -> bool {
+        self.behind > FAR_BEHIND
+    }
 }
 
 /// What a node says of a shard that acts there.
@@ -118,6 +132,7 @@ fn encode_replica(replica: &SaidOfReplica) -> v1::ReplicaState {
         term: Some(replica.term),
         last: Some(replica.last),
         applied: Some(replica.applied),
+        behind: Some(replica.behind),
         voters: replica.voters.iter().copied().collect(),
         learners: replica.learners.iter().copied().collect(),
         changing: Some(replica.changing),
@@ -170,6 +185,7 @@ fn decode_replica(message: v1::ReplicaState) -> Result<SaidOfReplica, WireError>
         term: required("ReplicaState.term", message.term)?,
         last: required("ReplicaState.last", message.last)?,
         applied: required("ReplicaState.applied", message.applied)?,
+        behind: message.behind.unwrap_or(0),
         voters: message.voters.into_iter().collect(),
         learners: message.learners.into_iter().collect(),
         changing: required("ReplicaState.changing", message.changing)?,

@@ -1,0 +1,113 @@
+//! How fast a replica that is far behind is sent what it lacks.
+//!
+//! A node that was away could be sent everything at once, by all groups, as fast as disks and
+//! processors go; whatever else is to be done would come late meanwhile. So what is far behind waits
+//! for its turn in one line for all groups of a node. The line moves at a modest pace, and always twice
+//! as fast as new entries come, or whoever is behind would stay so.
+//!
+//! Not paced: a replica that nearly keeps up. The others may be waiting for it.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// How many times as fast as new entries come.
+const TIMES: f64 = 2.0;
+/// Over how long it is measured how fast they come.
+const WINDOW: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Line {
+    /// Bytes a second at least.
+    least: f64,
+    /// When whoever comes next may go.
+    free: Instant,
+    /// Bytes of new entries since then.
+    window: (Instant, u64),
+    /// Bytes of new entries a second, as last measured.
+    newest: f64,
+}
+
+/// The line in which everything waits that is far behind.
+#[derive(Debug)]
+pub(super) struct Pace(Mutex<Line>);
+
+impl Pace {
+    /// Nobody waits yet. The line moves by so many bytes a second at least.
+    pub fn new(now: Instant, least: u64) -> Pace {
+        Pace(Mutex::new(Line { least: least as f64, free: now, window: (now, 0), newest: 0.0 }))
+    }
+
+    /// New entries have been added.
+    pub fn added(&self, now: Instant, bytes: u64) {
+        let mut line = self.0.lock();
+        line.window.1 += bytes;
+        line.measure(now);
+    }
+
+    /// How long to wait with so many bytes for a replica that is far behind.
+    pub fn wait(&self, now: Instant, bytes: u64) -> Duration {
+        let mut line = self.0.lock();
+        line.measure(now);
+        let rate = (TIMES * line.newest).max(line.least);
+        let from = line.free.max(now);
+        line.free = from + Duration::from_secs_f64(bytes as f64 / rate);
+        from - now
+    }
+}
+
+impl Line {
+    fn measure(&mut self, now: Instant) {
+        let (begun, bytes) = self.window;
+        let took = now.saturating_duration_since(begun);
+        if took >= WINDOW {
+            self.newest = bytes as f64 / took.as_secs_f64();
+            self.window = (now, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1024 * 1024;
+
+    fn after_ms(start: Instant, ms: u64) -> Instant {
+        start + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn what_is_far_behind_waits_in_line() {
+        let start = Instant::now();
+        let pace = Pace::new(start, 16 * MIB);
+        assert_eq!(pace.wait(start, 8 * MIB), Duration::ZERO, "nobody is before it");
+        assert_eq!(pace.wait(start, 8 * MIB), Duration::from_millis(500));
+        assert_eq!(pace.wait(after_ms(start, 250), MIB), Duration::from_millis(750));
+        assert_eq!(pace.wait(after_ms(start, 9_000), MIB), Duration::ZERO, "the line is empty");
+    }
+
+    #[test]
+    fn whoever_is_behind_gets_more_than_there_is_new() {
+        let start = Instant::now();
+        let pace = Pace::new(start, 16 * MIB);
+        for ms in (0..=2_000).step_by(10) {
+            pace.added(after_ms(start, ms), MIB); // 100 MiB/s.
+        }
+        let now = after_ms(start, 2_000);
+        assert_eq!(pace.wait(now, 100 * MIB), Duration::ZERO);
+        let wait = pace.wait(now, MIB).as_secs_f64();
+        assert!((0.45..0.55).contains(&wait), "100 MiB at 200 MiB/s: {wait} s");
+    }
+
+    #[test]
+    fn it_is_forgotten_how_fast_new_entries_came() {
+        let start = Instant::now();
+        let pace = Pace::new(start, 16 * MIB);
+        pace.added(after_ms(start, 1_000), 1_000 * MIB);
+        let later = after_ms(start, 61_000);
+        pace.wait(later, 16 * MIB);
+        assert!(pace.wait(later, MIB) > Duration::from_millis(400), "as slow as before");
+    }
+}
