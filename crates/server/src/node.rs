@@ -25,9 +25,6 @@ use crate::metrics::Metrics;
 use crate::shard::{Failure, ShardHandle};
 use crate::work::{Dispatch, LocalWorker, QueueLimits, Remotes};
 
-/// How many single jobs are stored together at most, if they come at the same time.
-const TOGETHER_MAX: u64 = 16;
-
 /// Everything a request needs.
 pub struct Node {
     /// The settings.
@@ -126,20 +123,6 @@ impl Node {
     pub fn any_shard(&self) -> &ShardHandle {
         let number = self.next_shard.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         &self.shards[number]
-    }
-
-    /// The shard for a single job that may go to any: the last one if somebody waits there already, as
-    /// they will be stored together. But not too many, so that other shards have their part.
-    #[must_use]
-    pub fn shard_for_one(&self) -> &ShardHandle {
-        let last = self.next_shard.load(Ordering::Relaxed).wrapping_sub(1) % self.shards.len();
-        let last = &self.shards[last];
-        let waiting = last.status.requests.load(Ordering::Relaxed);
-        if (1..TOGETHER_MAX).contains(&waiting) && last.acts_here() {
-            last
-        } else {
-            self.any_shard()
-        }
     }
 
     /// Asks the shard of a job for a decision.

@@ -102,7 +102,7 @@ pub fn place<'a>(node: &'a Node, checked: &Checked) -> Place<'a> {
     let namespace = namespace_name(definition);
     let home = |name: &str| node.shard_of_name(namespace, name);
     match (definition.ordering_key.as_str(), definition.key.as_str()) {
-        ("", "") => Place::In(node.shard_for_one()),
+        ("", "") => Place::In(node.any_shard()),
         ("", key) => Place::In(home(key)),
         (ordering_key, "") => Place::In(home(ordering_key)),
         (ordering_key, key) => {
