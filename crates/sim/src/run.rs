@@ -26,6 +26,8 @@ const FOUNDERS: u64 = 3;
 const BEGIN: Duration = Duration::from_secs(5);
 /// How long everything is well before it is looked at, at most; less, if all has come to its end.
 const REST: Duration = Duration::from_secs(45);
+/// As long as workers that have too much to do go on starting things, so long at most.
+const BUSY: Duration = Duration::from_secs(300);
 /// How long at least.
 const REST_MIN: Duration = Duration::from_secs(12);
 /// How often it is looked whether it has.
@@ -103,8 +105,16 @@ async fn live(seed: u64, mutant: Option<Mutant>, dir: &Path, print: bool) -> Out
     nemesis.heal().await;
     let (healed, since) = (tokio::time::Instant::now(), world.now(0));
     tokio::time::sleep(REST_MIN).await;
-    while healed.elapsed() < REST && !has_settled(&world, &nemesis, since) {
+    let starts = || world.record.lock().starts.values().sum::<u32>();
+    let mut last = (starts(), tokio::time::Instant::now());
+    while !has_settled(&world, &nemesis, since) {
         tokio::time::sleep(LOOK).await;
+        if starts() > last.0 {
+            last = (starts(), tokio::time::Instant::now());
+        }
+        if healed.elapsed() >= BUSY || healed.elapsed() >= REST && last.1.elapsed() >= REST_MIN {
+            break;
+        }
     }
     world.rests.store(true, Ordering::Relaxed);
     tokio::time::sleep(COMPARE).await;

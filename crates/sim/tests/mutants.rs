@@ -50,7 +50,9 @@ fn r92_a_worker_that_takes_attempts_from_leaders_that_were_replaced_is_found() {
 
 #[test]
 fn r70_an_answer_that_is_given_before_its_commit_is_found() {
-    check_mutant(Mutant::AnswerBeforeCommit, 1_000, 60, &["R70"]);
+    // Or a leader that was replaced tells workers again and again that it has heard them, and they stay
+    // with it instead of going to whoever leads.
+    check_mutant(Mutant::AnswerBeforeCommit, 1_000, 60, &["R70", "R36"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! what all of them submitted.
 //!
 //! What is decided is `bellwether_core::shard`, which a simulation runs as well; here it waits, is
-//! committed and performed. [`ShardHandle`] is all that others see; its channel stays inside.
+//! committed and performed. [`ShardHandle`] is all that others see; its inbox stays inside.
 
 mod handle;
 mod inbox;
