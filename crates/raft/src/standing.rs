@@ -73,14 +73,6 @@ impl Watch {
     }
 }
 
-/// A wait that was for nothing, without all that openraft knows.
-fn waited(error: WaitError, within: Duration) -> RaftOpenError {
-    match error {
-        WaitError::Timeout(..) => group_error(format!("not within {within:?}")),
-        WaitError::ShuttingDown => group_error("it stops"),
-    }
-}
-
 fn no_replica() -> RaftOpenError {
     group_error("this node has no replica of the shard")
 }
@@ -231,10 +223,7 @@ impl RaftEngine {
         node: u64,
         within: Duration,
     ) -> Result<(), RaftOpenError> {
-        let raft = self.raft(shard)?;
-        let waiting = raft.wait(Some(within));
-        let leads = waiting.metrics(|metrics| metrics.current_leader == Some(node), "leads");
-        leads.await.map(drop).map_err(|error| waited(error, within))
+        self.wait(shard, within, move |metrics| metrics.current_leader == Some(node)).await
     }
 
     /// Waits until a node has all that is in this one's log of a shard. Only the leader knows.
@@ -247,14 +236,26 @@ impl RaftEngine {
         node: u64,
         within: Duration,
     ) -> Result<(), RaftOpenError> {
-        let raft = self.raft(shard)?;
-        let level = |metrics: &RaftMetrics<Types>| {
+        let level = move |metrics: &RaftMetrics<Types>| {
             let matched = metrics.replication.as_ref().and_then(|all| all.get(&node));
             let matched = matched.and_then(|at| at.as_ref()).map(|at| at.index);
             matched >= metrics.last_log_index
         };
-        let waiting = raft.wait(Some(within));
-        waiting.metrics(level, "level").await.map(drop).map_err(|error| waited(error, within))
+        self.wait(shard, within, level).await
+    }
+
+    async fn wait(
+        &self,
+        shard: Shard,
+        within: Duration,
+        holds: impl Fn(&RaftMetrics<Types>) -> bool + Send,
+    ) -> Result<(), RaftOpenError> {
+        let waited = self.raft(shard)?.wait(Some(within)).metrics(holds, "holds").await;
+        waited.map(drop).map_err(|error| match error {
+            // Without all that openraft knows.
+            WaitError::Timeout(..) => group_error(format!("not within {within:?}")),
+            WaitError::ShuttingDown => group_error("it stops"),
+        })
     }
 
     /// The entry up to which everything is committed that anybody was told of before this was
@@ -279,9 +280,10 @@ impl RaftEngine {
         index: u64,
         within: Duration,
     ) -> Result<(), RaftOpenError> {
-        let raft = self.raft(shard)?;
-        let waiting = raft.wait(Some(within));
-        waiting.applied_index_at_least(Some(index), "read").await.map(drop).map_err(group_error)
+        let applied = move |metrics: &RaftMetrics<Types>| {
+            metrics.last_applied.is_some_and(|at| at.index >= index)
+        };
+        self.wait(shard, within, applied).await
     }
 
     /// Lets a node learn what a shard has, and returns once it has nearly all. Only the leader can.
