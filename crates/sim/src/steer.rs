@@ -88,8 +88,9 @@ pub fn join(world: &World, shard: Shard, id: Place) {
     }));
 }
 
-/// A node leaves a shard. The one that leads passes that on first, and stays.
-pub fn leave(world: &World, shard: Shard, id: Place, chance: &mut Chance) {
+/// A node leaves a shard that has just these voters: two that leave at once could be one too many.
+/// The one that leads passes that on first, and stays.
+pub fn leave(world: &World, shard: Shard, id: Place, voters: BTreeSet<Place>, chance: &mut Chance) {
     let Some((leader, group)) = settled_leader(world, shard) else { return };
     if leader.id == id {
         return transfer(world, shard, None, chance);
@@ -97,8 +98,11 @@ pub fn leave(world: &World, shard: Shard, id: Place, chance: &mut Chance) {
     world.trace.tell(format_args!("-- node {id} leaves shard {shard}"));
     world.saw("a node left a shard");
     leader.scope.spawn(tokio::time::timeout(MEMBERS_WITHIN, async move {
-        let one = BTreeSet::from([id]);
-        let _ = group.change_membership(ChangeMembers::RemoveVoters(one), false).await;
+        if group.voter_ids().collect::<BTreeSet<Place>>() == voters {
+            let others = voters.into_iter().filter(|voter| *voter != id).collect();
+            let change = ChangeMembers::ReplaceAllVoters(others);
+            let _ = group.change_membership(change, false).await;
+        }
     }));
 }
 

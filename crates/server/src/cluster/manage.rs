@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use bellwether_core::placement::{self, Replicas, Role, Rules, Step};
@@ -17,11 +17,12 @@ use bellwether_core::turn::{Input, NodeChange};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::node::v1;
 use bellwether_protocol::node::v1::change_request::What;
+use bellwether_raft::Standing;
 use bellwether_raft::types::Peer;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::wire::attend::SaidOfReplica;
+use super::wire::attend::{Said, SaidOfReplica};
 use super::{Cluster, Known};
 use crate::clock;
 use crate::work::is_built_in;
@@ -64,44 +65,30 @@ impl Cluster {
                 continue;
             }
             self.complete_replicas().await;
-            for step in self.plan() {
+            let said = self.all_say();
+            let standing = standing(&said);
+            for (step, voters) in self.plan(&said, &standing) {
                 let shard = shard_of(step);
                 if !busy.lock().insert(shard) {
                     continue;
                 }
                 let (cluster, busy) = (self.clone(), busy.clone());
                 under_way.spawn(async move {
-                    match cluster.take_step(step).await {
+                    match cluster.take_step(step, voters).await {
                         Ok(()) => tracing::info!("{}", told(step)),
                         Err(error) => tracing::info!("not done: {}: {error:#}", told(step)),
                     }
                     busy.lock().remove(&shard);
                 });
             }
-            self.let_go().await;
+            self.let_go(&standing).await;
         }
     }
 
-    /// How the replicas of all shards stand, as whoever leads each of them says.
-    fn standing(&self) -> Vec<SaidOfReplica> {
-        let own = self.says();
-        let mut newest: BTreeMap<Shard, (bool, SaidOfReplica)> = BTreeMap::new();
+    /// What the nodes that are up said last, this one among them, and when.
+    fn all_say(&self) -> Vec<(Instant, Said)> {
         let others = self.book.all().into_iter().filter(|known| known.is_up());
-        let others = others.filter_map(|known| known.heard.map(|(_, said)| said));
-        for said in others.chain([own]) {
-            let node = said.row.node;
-            for replica in said.replicas {
-                let leads = replica.leader == Some(node);
-                let place = newest.get(&replica.shard);
-                let better = place.is_none_or(|(led, other)| {
-                    (replica.term, leads, replica.last) > (other.term, *led, other.last)
-                });
-                if better {
-                    newest.insert(replica.shard, (leads, replica));
-                }
-            }
-        }
-        newest.into_values().map(|(_, replica)| replica).collect()
+        others.filter_map(|known| known.heard).chain([(Instant::now(), self.says())]).collect()
     }
 
     fn nodes(&self) -> Vec<placement::Node> {
@@ -130,17 +117,21 @@ impl Cluster {
         nodes
     }
 
-    fn plan(&self) -> Vec<Step> {
-        let standing = self.standing();
+    /// The steps to take, each with those who vote as it is planned.
+    fn plan(
+        &self,
+        said: &[(Instant, Said)],
+        standing: &[SaidOfReplica],
+    ) -> Vec<(Step, BTreeSet<u64>)> {
         if standing.len() < self.shards.len() {
             return Vec::new();
         }
         let changing = |replica: &&SaidOfReplica| replica.changing || replica.leader.is_none();
         let unsettled: BTreeSet<Shard> =
             standing.iter().filter(changing).map(|replica| replica.shard).collect();
-        let level = self.level(&standing);
+        let level = level(said, standing);
         let shards: Vec<Replicas> = standing
-            .into_iter()
+            .iter()
             .map(|replica| Replicas {
                 shard: replica.shard,
                 behind: replica
@@ -149,53 +140,29 @@ impl Cluster {
                     .copied()
                     .filter(|voter| !level.contains(&(*voter, replica.shard)))
                     .collect(),
-                voters: replica.voters,
-                learners: replica.learners,
+                voters: replica.voters.clone(),
+                learners: replica.learners.clone(),
                 leader: replica.leader,
             })
             .collect();
         let steps = placement::plan(&self.nodes(), &shards, &Rules::default(), clock::now());
-        steps.into_iter().filter(|step| !unsettled.contains(&shard_of(*step))).collect()
-    }
-
-    /// The replicas of nodes that were heard just now, this one's among them, which follow whoever
-    /// leads and have applied nearly all that there is.
-    fn level(&self, standing: &[SaidOfReplica]) -> BTreeSet<(u64, Shard)> {
-        let lately = |known: &Known| {
-            let heard = known.heard.as_ref().filter(|(at, _)| at.elapsed() <= HEARD_WITHIN);
-            heard.map(|(_, said)| said.clone())
+        let settled = steps.into_iter().filter(|step| !unsettled.contains(&shard_of(*step)));
+        let voters = |step: Step| {
+            let replica = standing.iter().find(|replica| replica.shard == shard_of(step));
+            replica.map(|replica| (step, replica.voters.clone()))
         };
-        let others = self.book.all();
-        let said = others.iter().filter_map(lately).chain([self.says()]);
-        let newest: BTreeMap<Shard, &SaidOfReplica> =
-            standing.iter().map(|replica| (replica.shard, replica)).collect();
-        let near = |replica: &SaidOfReplica| {
-            newest.get(&replica.shard).is_some_and(|newest| {
-                (replica.term, replica.leader) == (newest.term, newest.leader)
-                    && replica.behind <= BEHIND_MAX
-            })
-        };
-        // One that catches up with other shards has its hands full.
-        let free = said.filter(|said| said.replicas.iter().all(|replica| !replica.is_far_behind()));
-        free.flat_map(|said| {
-            let near = said.replicas.into_iter().filter(&near);
-            near.map(move |replica| (said.row.node, replica.shard)).collect::<Vec<_>>()
-        })
-        .collect()
+        settled.filter_map(voters).collect()
     }
 
     /// Sees to it that every node has the replicas that it is said to have: one that was started
     /// anew before it had anything of a shard does not know of it.
     async fn complete_replicas(&self) {
-        let standing = self.standing();
-        let has: BTreeSet<(u64, Shard)> = self
-            .book
-            .all()
-            .into_iter()
-            .filter(|known| known.is_up())
-            .filter_map(|known| known.heard)
+        let said = self.all_say();
+        let standing = standing(&said);
+        let has: BTreeSet<(u64, Shard)> = said
+            .iter()
             .flat_map(|(_, said)| {
-                said.replicas.into_iter().map(move |replica| (said.row.node, replica.shard))
+                said.replicas.iter().map(move |replica| (said.row.node, replica.shard))
             })
             .collect();
         let asking = standing.iter().flat_map(|replica| {
@@ -254,8 +221,7 @@ impl Cluster {
     }
 
     /// Forgets nodes that leave, have nothing any more and do nothing any more.
-    async fn let_go(&self) {
-        let standing = self.standing();
+    async fn let_go(&self, standing: &[SaidOfReplica]) {
         let has = |node: u64| {
             standing.iter().any(|r| r.voters.contains(&node) || r.learners.contains(&node))
         };
@@ -276,7 +242,7 @@ impl Cluster {
         }
     }
 
-    async fn take_step(&self, step: Step) -> anyhow::Result<()> {
+    async fn take_step(&self, step: Step, voters: BTreeSet<u64>) -> anyhow::Result<()> {
         match step {
             Step::Place { shard, node, role } => {
                 self.ask_replica(node, shard, true).await?;
@@ -284,16 +250,16 @@ impl Cluster {
                     Role::Voter => What::Vote(node),
                     Role::Learner => What::Learn(node),
                 };
-                self.ask_change(shard, what, COPY_WITHIN).await
+                self.ask_change(shard, what, voters, COPY_WITHIN).await
             }
             Step::Remove { shard, node } => {
-                self.ask_change(shard, What::Leave(node), STEP_WITHIN).await?;
+                self.ask_change(shard, What::Leave(node), voters, STEP_WITHIN).await?;
                 // One that is down is told when it is back, by never being asked again.
                 let _ = self.ask_replica(node, shard, false).await;
                 Ok(())
             }
             Step::Lead { shard, node } => {
-                self.ask_change(shard, What::Lead(node), STEP_WITHIN).await
+                self.ask_change(shard, What::Lead(node), voters, STEP_WITHIN).await
             }
         }
     }
@@ -313,12 +279,20 @@ impl Cluster {
         Ok(())
     }
 
-    async fn ask_change(&self, shard: Shard, what: What, within: Duration) -> anyhow::Result<()> {
+    async fn ask_change(
+        &self,
+        shard: Shard,
+        what: What,
+        voters: BTreeSet<u64>,
+        within: Duration,
+    ) -> anyhow::Result<()> {
         let leader = self.leader(shard).context("nobody leads the shard")?;
         if leader == self.identity.node {
-            return tokio::time::timeout(within, self.change(shard, what)).await?;
+            return tokio::time::timeout(within, self.change(shard, what, voters)).await?;
         }
-        let request = v1::ChangeRequest { shard: Some(u32::from(shard)), what: Some(what) };
+        let voters = voters.into_iter().collect();
+        let shard = Some(u32::from(shard));
+        let request = v1::ChangeRequest { shard, what: Some(what), voters };
         let mut way = self.to(leader)?;
         let answer = tokio::time::timeout(within, way.change(request)).await??.into_inner();
         match answer.refused.unwrap_or_default().as_str() {
@@ -352,12 +326,32 @@ impl Cluster {
         Ok(())
     }
 
-    /// Changes who takes part in a shard, or who leads it, if this node does.
-    pub(super) async fn change(&self, shard: Shard, what: What) -> anyhow::Result<()> {
+    /// How a shard stands that is to be changed: this node must lead it, and those must vote that the
+    /// change was planned for. Two plans at once, or one that was long on its way, could leave fewer.
+    fn to_change(&self, shard: Shard, planned: &BTreeSet<u64>) -> anyhow::Result<Standing> {
         let standing = self.engine.standing(shard).context("this node has no replica of it")?;
         if standing.leader != Some(self.identity.node) {
             bail!("this node does not lead shard {shard}");
         }
+        if standing.voters != *planned {
+            let now = &standing.voters;
+            bail!("planned for {planned:?} to vote in shard {shard}, but by now {now:?} do");
+        }
+        Ok(standing)
+    }
+
+    /// Changes who takes part in a shard, or who leads it, if this node does.
+    pub(super) async fn change(
+        &self,
+        shard: Shard,
+        what: What,
+        planned: BTreeSet<u64>,
+    ) -> anyhow::Result<()> {
+        let changes = self.changes.get(usize::from(shard)).context("there is no such shard")?;
+        let Ok(_changing) = changes.try_lock() else {
+            bail!("shard {shard} is being changed");
+        };
+        let standing = self.to_change(shard, &planned)?;
         let peer = |node| self.peer(node).with_context(|| format!("node {node} is not known"));
         match what {
             What::Learn(node) => {
@@ -370,7 +364,8 @@ impl Cluster {
             }
             What::Vote(node) => {
                 self.engine.add_learner(shard, node, peer(node)?).await?;
-                let voters = standing.voters.into_iter().chain([node]);
+                // It may have taken long.
+                let voters = self.to_change(shard, &planned)?.voters.into_iter().chain([node]);
                 self.engine.set_voters(shard, voters.collect()).await?;
             }
             What::Leave(node) => {
@@ -438,6 +433,44 @@ impl Cluster {
         });
         join_all(giving.collect::<Vec<_>>()).await;
     }
+}
+
+/// How the replicas of all shards stand, as whoever leads each of them says.
+fn standing(said: &[(Instant, Said)]) -> Vec<SaidOfReplica> {
+    let mut newest: BTreeMap<Shard, (bool, &SaidOfReplica)> = BTreeMap::new();
+    for (_, said) in said {
+        for replica in &said.replicas {
+            let leads = replica.leader == Some(said.row.node);
+            let place = newest.get(&replica.shard);
+            let better = place.is_none_or(|(led, other)| {
+                (replica.term, leads, replica.last) > (other.term, *led, other.last)
+            });
+            if better {
+                newest.insert(replica.shard, (leads, replica));
+            }
+        }
+    }
+    newest.into_values().map(|(_, replica)| replica.clone()).collect()
+}
+
+/// The replicas of nodes that were heard just now which follow whoever leads and have applied nearly
+/// all that there is.
+fn level(said: &[(Instant, Said)], standing: &[SaidOfReplica]) -> BTreeSet<(u64, Shard)> {
+    let newest: BTreeMap<Shard, &SaidOfReplica> =
+        standing.iter().map(|replica| (replica.shard, replica)).collect();
+    let near = |replica: &&SaidOfReplica| {
+        newest.get(&replica.shard).is_some_and(|newest| {
+            (replica.term, replica.leader) == (newest.term, newest.leader)
+                && replica.behind <= BEHIND_MAX
+        })
+    };
+    let lately = said.iter().filter(|(at, _)| at.elapsed() <= HEARD_WITHIN).map(|(_, said)| said);
+    // One that catches up with other shards has its hands full.
+    let free = lately.filter(|said| said.replicas.iter().all(|replica| !replica.is_far_behind()));
+    let near = free.flat_map(|said| {
+        said.replicas.iter().filter(near).map(|replica| (said.row.node, replica.shard))
+    });
+    near.collect()
 }
 
 /// A step in words.

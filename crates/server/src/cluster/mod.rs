@@ -103,6 +103,8 @@ pub struct Cluster {
     disk: Mutex<Option<(Instant, u64)>>,
     /// Since when there are other nodes.
     company: Mutex<Option<Instant>>,
+    /// Held, by shard, while it is changed here who takes part in it or leads it.
+    changes: Vec<tokio::sync::Mutex<()>>,
     /// Set once shards can act here.
     office: OnceLock<Office>,
     /// Whoever acts for shards.
@@ -129,6 +131,7 @@ impl Cluster {
             identity,
             engine,
             desk: Arc::new(Desk::new(shards.clone())),
+            changes: shards.iter().map(|_| tokio::sync::Mutex::default()).collect(),
             shards,
             row: RwLock::new(row),
             started,

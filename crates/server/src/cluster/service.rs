@@ -194,7 +194,9 @@ impl Nodes for Service {
         let request = request.into_inner();
         let shard = decode_shard("ChangeRequest.shard", request.shard).map_err(malformed)?;
         let what = request.what.ok_or_else(|| Status::invalid_argument("what is to change?"))?;
-        let refused = self.0.change(shard, what).await.err().map(|error| format!("{error:#}"));
+        let planned = request.voters.into_iter().collect();
+        let changed = self.0.change(shard, what, planned).await;
+        let refused = changed.err().map(|error| format!("{error:#}"));
         Ok(Response::new(v1::ChangeAnswer { refused: Some(refused.unwrap_or_default()) }))
     }
 }

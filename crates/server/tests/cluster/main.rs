@@ -10,6 +10,7 @@ mod leaving;
 mod live;
 mod moving;
 mod nodes;
+mod planning;
 mod polling;
 
 use bellwether_api::{JobStatus, RunStatus};

@@ -52,7 +52,7 @@ impl Nemesis {
             self.world.saw("members changed during a partition");
         }
         if voters.contains(&id) {
-            steer::leave(&self.world, shard, id, &mut self.chance.lock());
+            steer::leave(&self.world, shard, id, voters, &mut self.chance.lock());
         } else {
             steer::join(&self.world, shard, id);
         }
@@ -69,11 +69,12 @@ impl Nemesis {
         }
         let most = steer::voters(&self.world, shard).len();
         for _ in 0..5 {
-            let voters: Vec<Place> = steer::voters(&self.world, shard).into_iter().collect();
+            let voters = steer::voters(&self.world, shard);
             if voters.len() > VOTERS_MIN {
                 let mut chance = self.chance.lock();
-                let id = chance.of(&voters).copied().unwrap_or_default();
-                steer::leave(&self.world, shard, id, &mut chance);
+                let any: Vec<Place> = voters.iter().copied().collect();
+                let id = chance.of(&any).copied().unwrap_or_default();
+                steer::leave(&self.world, shard, id, voters, &mut chance);
             }
             tokio::time::sleep(self.ms(500, 3_000)).await;
         }

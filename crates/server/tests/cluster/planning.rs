@@ -1,0 +1,51 @@
+//! Changes of who takes part in a shard, which are made only where they were planned for.
+
+use std::collections::BTreeSet;
+
+use bellwether_protocol::node::v1::ChangeRequest;
+use bellwether_protocol::node::v1::change_request::What;
+use bellwether_protocol::node::v1::nodes_client::NodesClient;
+
+use crate::nodes::{Node, Trio};
+
+const SHARD: u16 = 1;
+
+/// Asks a node for a change of the shard: why it was refused, or nothing.
+async fn ask(node: &Node, what: What, voters: impl IntoIterator<Item = u64>) -> String {
+    let address = format!("http://{}", node.server.peer_address().unwrap());
+    let channel = tonic::transport::Endpoint::from_shared(address).unwrap();
+    let mut way = NodesClient::new(channel.connect().await.unwrap());
+    let voters = voters.into_iter().collect();
+    let request = ChangeRequest { shard: Some(SHARD.into()), what: Some(what), voters };
+    way.change(request).await.unwrap().into_inner().refused.unwrap_or_default()
+}
+
+/// Two plans at once, or one that was long on its way, must not leave fewer voters than either of
+/// them meant to.
+#[tokio::test(flavor = "multi_thread")]
+async fn r126_a_shard_changes_only_from_the_voters_that_the_change_was_planned_for() {
+    let trio = Trio::start().await;
+    let all: BTreeSet<u64> = trio.nodes.iter().map(|node| node.server.node_number()).collect();
+    let shard = async || trio.nodes[0].client.cluster().await.unwrap().shards.swap_remove(1);
+    let name = shard().await.leader.unwrap();
+    let named = trio.nodes[0].client.cluster().await.unwrap().nodes;
+    let number = named.iter().find(|node| node.name == name).unwrap().node;
+    let leader = trio.nodes.iter().find(|node| node.server.node_number() == number).unwrap();
+    let mut others = all.iter().copied().filter(|node| *node != number);
+    let [one, two] = [others.next().unwrap(), others.next().unwrap()];
+
+    for planned in [vec![], vec![number, one], vec![1, 2, 3, 4]] {
+        let refused = ask(leader, What::Leave(one), planned).await;
+        assert!(refused.contains("planned for"), "{refused}");
+        assert_eq!(shard().await.voters.len(), 3);
+    }
+    let (first, second) = tokio::join!(
+        ask(leader, What::Leave(one), all.clone()),
+        ask(leader, What::Leave(two), all.clone())
+    );
+    let done = [&first, &second].into_iter().filter(|refused| refused.is_empty()).count();
+    assert_eq!(done, 1, "{first:?} {second:?}");
+    // Whoever manages the cluster makes good for it.
+    trio.settled().await;
+    trio.stop().await;
+}
