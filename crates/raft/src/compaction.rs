@@ -1,8 +1,9 @@
 //! Keeping the log of a node small.
 //!
-//! A group is compacted when it has much in the log, or when it is idle and its few old entries keep
-//! whole segments alive. The tables are made durable first (that is what a snapshot is here), then
-//! what they have is purged, but for what a replica that is a little behind can be sent.
+//! The newest segments stay, whichever groups they are of: a node that was away for a while is sent
+//! what it has missed, and not all that there is. A group with something in older ones is compacted: the
+//! tables are made durable (that is what a snapshot is here), then what they have is purged as far
+//! as it is old. So few old entries of a group that is idle do not keep whole segments alive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +12,15 @@ use bellwether_core::waist::Shard;
 use openraft::async_runtime::WatchReceiver;
 use tokio::sync::Notify;
 
-use crate::log::{Load, Log};
+use crate::log::Log;
 use crate::member::{Group, Members};
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
-/// A group with more than this in the log is compacted.
-const BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// How much of it stays, for replicas that are behind.
-const KEEP: u64 = 8 * 1024 * 1024;
-/// A group whose oldest entry keeps so many segments is compacted, however little it has.
-const SEGMENTS_MAX: u64 = 4;
+/// A group whose oldest entry keeps so many segments besides the newest is compacted.
+const SEGMENTS_MAX: u64 = 6;
+/// So many of the newest segments stay.
+const KEEP: u64 = 4;
 /// How long a snapshot may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -36,22 +35,18 @@ pub(crate) async fn keep_small(log: Arc<Log>, members: Arc<Members>, stop: Arc<N
         }
         for load in log.loads(KEEP) {
             if let Some(member) = members.get(load.group)
-                && (load.bytes > BYTES_MAX || load.segments >= SEGMENTS_MAX)
+                && let Some(old) = load.old.filter(|_| load.segments >= SEGMENTS_MAX)
             {
-                compact(load.group, &member.raft, &load).await;
+                compact(load.group, &member.raft, old).await;
             }
         }
     }
 }
 
-/// Makes durable what the tables of a group have, and purges it from the log.
-async fn compact(shard: Shard, raft: &Group, load: &Load) {
+/// Makes durable what the tables of a group have, and purges what of it is old from the log.
+async fn compact(shard: Shard, raft: &Group, old: u64) {
     let applied = raft.metrics().borrow_watched().last_applied.map(|at| at.index);
-    let Some(applied) = applied else { return };
-    // Of one that is idle everything goes: a single entry would keep its segment.
-    let idle = load.bytes <= BYTES_MAX;
-    let upto = if idle { applied } else { load.all_but.unwrap_or(0) };
-    let upto = upto.min(applied);
+    let upto = applied.map_or(0, |applied| applied.min(old));
     if upto == 0 || raft.trigger().snapshot().await.is_err() {
         return;
     }

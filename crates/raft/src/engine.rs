@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use crate::codec::{encode_acquire, encode_batch};
 use crate::compaction::keep_small;
-use crate::log::{Directory, Log, LogOptions};
+use crate::log::{Directory, Log, LogOptions, bytes_in};
 use crate::machine::Machine;
 use crate::member::{Asker, Group, Member, Members};
 use crate::net::{Dialing, Identity, Network, Service, service};
@@ -53,6 +53,7 @@ pub struct RaftEngine {
     config: Arc<Config>,
     pub(crate) tables: Arc<DiskEngine>,
     pub(crate) log: Arc<Log>,
+    log_dir: PathBuf,
     /// Told when the log need not be kept small any more.
     stop_compaction: Arc<Notify>,
     receiving: Receiving,
@@ -89,6 +90,10 @@ const HEARTBEAT_MS: u64 = 280;
 /// whoever hears nothing for 1.0 to 1.3 s, three or four heartbeats, asks the others whether they do.
 const SILENCE_MS: u64 = 650;
 
+/// How much faster copies are sent than what a replica lacks of the log: whoever joins waits for
+/// them.
+const COPY_TIMES: u64 = 4;
+
 /// How groups are run.
 #[must_use]
 pub fn config() -> Config {
@@ -118,10 +123,15 @@ impl RaftEngine {
         let receiving = Receiving::open(options.log_dir.join("copies"))?;
         let engine = RaftEngine {
             config: Arc::new(config().validate().map_err(group_error)?),
-            network: Network::new(options.identity.clone(), options.dialing),
+            network: Network::new(
+                options.identity.clone(),
+                options.dialing,
+                COPY_TIMES * options.log.pace,
+            ),
             identity: options.identity,
             tables,
             log,
+            log_dir: options.log_dir,
             stop_compaction: Arc::default(),
             receiving,
             members: Arc::default(),
@@ -245,7 +255,9 @@ impl Engine for RaftEngine {
     }
 
     fn stats(&self) -> EngineStats {
-        EngineStats { failure: self.failure(), ..self.tables.stats() }
+        let (tables, log_bytes) = (self.tables.stats(), bytes_in(&self.log_dir));
+        let disk_bytes = tables.disk_bytes + log_bytes;
+        EngineStats { disk_bytes, log_bytes, failure: self.failure(), ..tables }
     }
 
     fn close(&self) -> Result<(), StoreError> {

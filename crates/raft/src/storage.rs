@@ -55,13 +55,13 @@ impl RaftLogReader<Types> for LogStore {
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
-        let entries = self.0.read(start..end, SEND_BYTES_MAX)?;
         // Everybody needs the first shard before anything else.
-        if self.0.number() != FIRST_SHARD {
-            let wait = self.0.wait_with(&entries);
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
+        if self.0.number() == FIRST_SHARD {
+            return decoded(self.0.read(start..end, SEND_BYTES_MAX)?);
+        }
+        let (entries, wait) = self.0.to_send(start..end, SEND_BYTES_MAX)?;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
         }
         decoded(entries)
     }

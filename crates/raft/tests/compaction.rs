@@ -67,6 +67,10 @@ async fn r112_the_log_stays_small_and_nothing_is_missing_after_a_restart() {
         assert!(begun.elapsed() < PATIENCE, "{} of {written} bytes are still there", size_of(&log));
         interval.tick().await;
     }
+    assert!(size_of(&log) > 12 * MIB, "what is new stays for nodes that are away for a while");
+    let stats = engine.stats();
+    assert!(stats.log_bytes > 12 * MIB as u64, "{stats:?}");
+    assert!(stats.disk_bytes > stats.log_bytes, "{stats:?}");
     let closing = engine.clone();
     tokio::task::spawn_blocking(move || closing.close()).await.unwrap().unwrap();
     drop(engine);

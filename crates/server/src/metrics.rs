@@ -227,6 +227,7 @@ fn shard_gauges(registry: &mut Registry, shards: &[ShardHandle]) {
 fn engine_gauges(registry: &mut Registry, engine: &EngineStats) {
     for (name, help, value) in [
         ("store_disk_bytes", "Bytes on disk", engine.disk_bytes),
+        ("store_log_bytes", "Of these, bytes of the log", engine.log_bytes),
         ("store_journals", "Journal files", engine.journal_count),
         ("store_cache_bytes", "Bytes in the block cache", engine.cache_bytes),
         ("store_memtable_bytes", "Bytes in memtables", engine.memtable_bytes),

@@ -23,7 +23,7 @@ use crate::config::{Config, InvalidConfig};
 const SHARDS: u16 = 16;
 /// Bytes a second that nodes which have much to catch up with are sent at least, for each core of this
 /// one: it has other things to do, and so have they.
-const PACE: u64 = 4 * 1024 * 1024;
+const PACE: u64 = 2 * 1024 * 1024;
 /// Time that processes left over from a killed server get between TERM and KILL.
 const ORPHAN_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
 

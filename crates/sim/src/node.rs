@@ -64,6 +64,7 @@ fn log_options() -> LogOptions {
         segment_bytes: 20_000,
         memory_bytes: 4_000,
         far_bytes: 2_000,
+        far_send: 1_000,
         pace: 100_000,
         ..LogOptions::default()
     }

@@ -69,8 +69,10 @@ pub trait Engine: Send + Sync + 'static {
 /// What an engine can say about itself. Counters run from the time it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct EngineStats {
-    /// Bytes on disk, journals included; a file counts with the blocks it really uses.
+    /// Bytes on disk, journals and log included; a file counts with the blocks it really uses.
     pub disk_bytes: u64,
+    /// Bytes of the log that replicas agree on, if there is one.
+    pub log_bytes: u64,
     /// Journal files.
     pub journal_count: u64,
     /// Bytes of the journal files.

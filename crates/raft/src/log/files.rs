@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -99,6 +99,14 @@ const LARGE: usize = ROOM / 4;
 /// Files kept open.
 const OPEN_MAX: usize = 16;
 const ENDING: &str = ".log";
+
+/// Bytes on disk of the files of a directory, as far as they can be seen.
+#[must_use]
+pub fn bytes_in(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    let files = files.filter_map(|file| file.metadata().ok()).filter(fs::Metadata::is_file);
+    files.map(|file| 512 * file.blocks()).sum()
+}
 
 impl Directory {
     /// A directory, made if need be.

@@ -3,10 +3,15 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::record::Point;
+
+/// How long entries may take to be committed, if most nodes are up.
+const LONG: Duration = Duration::from_secs(1);
 
 /// An entry of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,6 +64,8 @@ pub(super) struct Group {
     pub state: GroupState,
     /// What is committed, if that is yet to be written: with whatever comes next.
     pub unwritten: Option<Point>,
+    /// Since when there are entries that are yet to be committed, and none is.
+    pub waits_since: Option<Instant>,
     slots: VecDeque<Slot>,
     /// Index of the first slot, if there is any.
     first: u64,
@@ -145,11 +152,6 @@ impl Group {
         self.state.purged = Some(upto);
     }
 
-    /// Bytes of all entries on disk.
-    pub fn size(&self) -> u64 {
-        self.slots.iter().map(Slot::size).sum()
-    }
-
     /// Whether there are so many bytes of entries after this one.
     pub fn has_after(&self, index: u64, bytes: u64) -> bool {
         let after = (self.range().end.saturating_sub(index + 1) as usize).min(self.slots.len());
@@ -161,16 +163,18 @@ impl Group {
         })
     }
 
-    /// The last entry that can go if so many bytes of those after it are to stay.
-    pub fn all_but(&self, keep: u64) -> Option<u64> {
-        let mut kept = 0;
-        for (at, slot) in self.slots.iter().enumerate().rev() {
-            if kept >= keep {
-                return Some(self.first + at as u64);
-            }
-            kept += slot.size();
-        }
-        None
+    /// Whether entries have been there for long without one of them being committed: so whoever is
+    /// behind is needed.
+    pub fn waits_long(&self, now: Instant) -> bool {
+        self.waits_since.is_some_and(|since| now.saturating_duration_since(since) > LONG)
+    }
+
+    /// The last entry that lies in a segment before this one.
+    pub fn last_before(&self, segment: u64) -> Option<u64> {
+        let is_before =
+            |slot: &Slot| slot.place.as_ref().is_some_and(|place| place.segment < segment);
+        let before = self.slots.partition_point(is_before) as u64;
+        before.checked_sub(1).map(|at| self.first + at)
     }
 
     /// The segment of the oldest entry that has been written.

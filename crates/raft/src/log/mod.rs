@@ -38,12 +38,12 @@ use crossbeam_channel::{Receiver, Sender};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-pub use files::{Directory, Files};
+pub use files::{Directory, Files, bytes_in};
 pub use group::{Entry, GroupState};
 pub use record::Point;
 
 use group::{Group, Place};
-use pace::Pace;
+pub(crate) use pace::Pace;
 use writer::{Request, Write, Writer, copy};
 
 /// Called once something is durable, or will never be.
@@ -61,8 +61,10 @@ pub struct LogOptions {
     pub memory_bytes: usize,
     /// Requests that are written together at most.
     pub gather_max: usize,
-    /// A replica that lacks so many bytes of entries after those that it is sent next is far behind.
+    /// A replica that lacks so many bytes of entries is far behind.
     pub far_bytes: u64,
+    /// Bytes that such a one is sent at a time, unless a single entry is larger.
+    pub far_send: usize,
     /// Bytes a second that all of these are sent together, at least.
     pub pace: u64,
 }
@@ -73,8 +75,9 @@ impl Default for LogOptions {
             segment_bytes: 64 * 1024 * 1024,
             memory_bytes: 4 * 1024 * 1024,
             gather_max: 4_096,
-            far_bytes: 1024 * 1024,
-            pace: 8 * 1024 * 1024,
+            far_bytes: 256 * 1024,
+            far_send: 128 * 1024,
+            pace: 2 * 1024 * 1024,
         }
     }
 }
@@ -119,17 +122,15 @@ fn bytes(entries: &[Entry]) -> u64 {
     entries.iter().map(|entry| entry.data.len() as u64).sum()
 }
 
-/// How much there is of a group.
+/// How old what there is of a group is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
     /// The group.
     pub group: u16,
-    /// Bytes of its entries.
-    pub bytes: u64,
-    /// The last entry that can go if something is to be kept for replicas that are behind.
-    pub all_but: Option<u64>,
     /// How many segments its oldest entry lies behind the newest of all groups: it keeps them all.
     pub segments: u64,
+    /// The last entry that can go if the newest segments are to stay.
+    pub old: Option<u64>,
 }
 
 /// The log of a node.
@@ -209,16 +210,15 @@ impl Log {
         self.shared.failure()
     }
 
-    /// How much there is of each group, and how old it is.
+    /// How old what there is of each group is, and what of it can go if so many segments are to stay.
     #[must_use]
     pub fn loads(&self, keep: u64) -> Vec<Load> {
         let groups = self.shared.groups.lock();
         let newest = groups.values().filter_map(Group::newest_segment).max().unwrap_or(0);
         let load = |(number, group): (&u16, &Group)| Load {
             group: *number,
-            bytes: group.size(),
-            all_but: group.all_but(keep),
             segments: group.oldest_segment().map_or(0, |oldest| newest.saturating_sub(oldest)),
+            old: group.last_before((newest + 1).saturating_sub(keep)),
         };
         groups.iter().map(load).collect()
     }
@@ -369,12 +369,14 @@ impl GroupLog {
         if let Some(error) = self.shared.failure() {
             return Err(error);
         }
+        let now = Instant::now();
         self.with(|group| {
+            group.waits_since.get_or_insert(now);
             entries
                 .iter()
                 .try_for_each(|entry| group.push(entry.point, Some(entry.data.clone()), None))
         })?;
-        self.shared.pace.added(Instant::now(), bytes(&entries));
+        self.shared.pace.added(now, bytes(&entries));
         self.ask(Write::Entries(entries), Some(done))
     }
 
@@ -411,6 +413,8 @@ impl GroupLog {
         self.with(|group| {
             group.state.committed = Some(point);
             group.unwritten = Some(point);
+            group.waits_since =
+                group.last().filter(|last| last.index > point.index).map(|_| Instant::now());
         });
     }
 
@@ -436,14 +440,26 @@ impl GroupLog {
         Ok(entries)
     }
 
-    /// How long to wait before entries are sent to a replica: not at all, unless it is far behind.
-    #[must_use]
-    pub fn wait_with(&self, entries: &[Entry]) -> Duration {
-        let Some(last) = entries.last() else { return Duration::ZERO };
-        match self.with(|group| group.has_after(last.point.index, self.shared.options.far_bytes)) {
-            true => self.shared.pace.wait(Instant::now(), bytes(entries)),
-            false => Duration::ZERO,
+    /// The entries of a range that a replica is sent next, and how long to wait with that: not at all,
+    /// unless it is far behind, and the others do well without it.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn to_send(
+        &self,
+        range: Range<u64>,
+        bytes_max: usize,
+    ) -> io::Result<(Vec<Entry>, Duration)> {
+        let (options, now) = (&self.shared.options, Instant::now());
+        let is_paced = self.with(|group| {
+            group.has_after(range.start, options.far_bytes) && !group.waits_long(now)
+        });
+        if !is_paced {
+            return Ok((self.read(range, bytes_max)?, Duration::ZERO));
         }
+        let entries = self.read(range, options.far_send)?;
+        let wait = self.shared.pace.wait(now, bytes(&entries));
+        Ok((entries, wait))
     }
 
     fn fetch(&self, point: Point, place: Place) -> io::Result<Bytes> {

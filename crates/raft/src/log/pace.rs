@@ -5,7 +5,8 @@
 //! for its turn in one line for all groups of a node. The line moves at a modest pace, and always twice
 //! as fast as new entries come, or whoever is behind would stay so.
 //!
-//! Not paced: a replica that nearly keeps up. The others may be waiting for it.
+//! Not paced: a replica that nearly keeps up, and one without which nothing is committed. The others
+//! wait for it.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ struct Line {
 
 /// The line in which everything waits that is far behind.
 #[derive(Debug)]
-pub(super) struct Pace(Mutex<Line>);
+pub(crate) struct Pace(Mutex<Line>);
 
 impl Pace {
     /// Nobody waits yet. The line moves by so many bytes a second at least.

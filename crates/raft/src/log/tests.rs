@@ -381,17 +381,65 @@ fn a_log_in_a_directory_is_there_after_a_restart() {
     assert_eq!(group.read(30..50, 8).unwrap().len(), 2, "as many as fit");
 }
 
-#[test]
-fn r65_only_what_is_far_behind_waits_before_it_is_sent() {
+/// The log of a group with entries of 64 KiB, of which these are there and those are committed.
+fn large_entries(count: u64, committed: u64) -> (GroupLog, Log) {
     let (log, mut pump) = Log::with_pump(Memory::default(), LogOptions::default()).unwrap();
     let group = log.group(3).unwrap();
-    let data = Bytes::from(vec![7; 512 * 1024]);
+    let data = Bytes::from(vec![7; 64 * 1024]);
     let entry = |index| Entry { point: point(1, index), data: data.clone() };
-    group.append((1..=10).map(entry).collect(), Box::new(|done| done.unwrap())).unwrap();
+    group.append((1..=count).map(entry).collect(), Box::new(|done| done.unwrap())).unwrap();
     while pump.turn() {}
-    let sent = |range: Range<u64>| group.wait_with(&group.read(range, usize::MAX).unwrap());
-    assert_eq!(sent(9..11), Duration::ZERO, "nothing is after it");
-    assert_eq!(sent(1..9), Duration::ZERO, "and nobody before it");
-    assert!(sent(5..9) > Duration::from_millis(100), "4 MiB at 8 MiB/s come first");
-    assert_eq!(sent(9..10), Duration::ZERO, "less than 1 MiB is after it");
+    group.save_committed(point(1, committed));
+    (group, log)
+}
+
+#[tokio::test(start_paused = true)]
+async fn r65_only_what_is_far_behind_waits_before_it_is_sent() {
+    let (group, _log) = large_entries(80, 80);
+    let sent = |range: Range<u64>| {
+        let (entries, wait) = group.to_send(range, usize::MAX).unwrap();
+        (entries.len(), wait)
+    };
+    assert_eq!(sent(77..81), (4, Duration::ZERO), "less than 256 KiB is there");
+    assert_eq!(sent(1..81), (2, Duration::ZERO), "little at a time, and nobody is before it");
+    assert_eq!(sent(3..81), (2, Duration::from_micros(62_500)), "128 KiB at 2 MiB/s come first");
+    assert_eq!(sent(77..81), (4, Duration::ZERO), "it does not wait in that line");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r65_nobody_is_held_up_without_whom_nothing_is_committed() {
+    let (group, _log) = large_entries(80, 79);
+    group.to_send(1..81, usize::MAX).unwrap();
+    let sent = || group.to_send(3..81, usize::MAX).unwrap();
+    tokio::time::advance(Duration::from_millis(40)).await;
+    assert_eq!(sent().1, Duration::from_micros(22_500), "it may be on its way");
+    tokio::time::advance(Duration::from_millis(1_000)).await;
+    let (entries, wait) = sent();
+    assert_eq!((entries.len(), wait), (78, Duration::ZERO));
+    group.save_committed(point(1, 80));
+    assert_eq!(sent().0.len(), 2, "the others do without it again");
+}
+
+#[test]
+fn r112_what_lies_in_the_newest_segments_stays() {
+    let mut world = World::new(Memory::default());
+    world.act(Act::Append(1, 1));
+    for _ in 0..40 {
+        world.act(Act::Append(0, 4));
+        world.act(Act::Turn);
+    }
+    let newest = *world.files.list().unwrap().last().unwrap();
+    assert!(newest > 10, "{newest}");
+    let loads = world.log.loads(4);
+    let [busy, idle, empty] = loads[..] else { panic!("{loads:?}") };
+    assert_eq!((busy.segments, idle.segments, empty.segments), (newest - 1, newest - 1, 0));
+    assert_eq!((idle.old, empty.old), (Some(0), None));
+    let old = busy.old.unwrap();
+    for (group, count) in [(0, old + 1), (1, 1)] {
+        world.act(Act::Purge(group, count));
+    }
+    world.act(Act::Turn);
+    assert_eq!(world.files.list().unwrap().first(), Some(&(newest - 3)), "four of {newest}");
+    assert_eq!(world.group(0).range().start, old + 1);
+    world.crash(0, false);
 }

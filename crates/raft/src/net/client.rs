@@ -20,13 +20,16 @@ use openraft::raft::{
 use openraft::type_config::alias::SnapshotOf;
 use openraft::{AnyError, OptionalSend};
 use parking_lot::{Mutex, RwLock};
+use prost::Message;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::convert::{append, appended_of, ballot, point, vote, vote_request, vote_response_of};
 use super::{Dialing, Identity, MESSAGE_MAX, Way};
 use crate::codec::encode_position;
+use crate::log::Pace;
 use crate::snapshot::ShardCopy;
 use crate::types::{Peer, Types, Vote};
 
@@ -46,18 +49,21 @@ pub struct Network {
     moved: Arc<RwLock<BTreeMap<u64, String>>>,
     /// Leave to send a copy to a node, by its number.
     copies: Arc<Mutex<BTreeMap<u64, Arc<Semaphore>>>>,
+    /// The line in which the parts of all copies wait.
+    pace: Arc<Pace>,
 }
 
 impl Network {
-    /// Nobody has been reached yet.
+    /// Nobody has been reached yet. All copies together have so many bytes a second.
     #[must_use]
-    pub fn new(identity: Identity, dialing: Dialing) -> Network {
+    pub fn new(identity: Identity, dialing: Dialing, pace: u64) -> Network {
         Network {
             identity,
             dialing,
             ways: Arc::default(),
             moved: Arc::default(),
             copies: Arc::default(),
+            pace: Arc::new(Pace::new(Instant::now(), pace)),
         }
     }
 
@@ -286,7 +292,15 @@ impl RaftNetworkV2<Types> for Client {
             let _ = sender.blocking_send(part(Part::End(wire::SnapshotEnd { rows })));
             io::Result::Ok(())
         });
-        let sending = client.snapshot(ReceiverStream::new(parts));
+        let pace = self.network.pace.clone();
+        let parts = ReceiverStream::new(parts).then(move |part| {
+            let wait = pace.wait(Instant::now(), part.encoded_len() as u64);
+            async move {
+                tokio::time::sleep(wait).await;
+                part
+            }
+        });
+        let sending = client.snapshot(parts);
         let answer = tokio::select! {
             answer = sending => answer.map_err(unreachable)?.into_inner(),
             closed = &mut cancel => return Err(StreamingError::Closed(closed)),

@@ -46,11 +46,13 @@ pub fn check(level: &str) -> Result<()> {
 pub fn start(level: &str, format: LogFormat) -> Result<()> {
     let mut level = level.to_owned();
     // The libraries below tell also at the common levels what concerns only those who look into
-    // them; openraft warns of every vote that was overtaken and calls its own end an error. What
-    // of it an operator must know, the server says itself.
+    // them; openraft warns of every vote that was overtaken and calls its own end an error, h2 warns
+    // of requests that others gave up while a node was starting. What of it an operator must know,
+    // the server says itself.
     match level.parse::<LevelFilter>() {
-        Ok(LevelFilter::INFO) => level.push_str(",fjall=warn,lsm_tree=warn,openraft=off"),
-        Ok(LevelFilter::WARN | LevelFilter::ERROR) => level.push_str(",openraft=off"),
+        Ok(LevelFilter::INFO) => level.push_str(",fjall=warn,lsm_tree=warn,h2=error,openraft=off"),
+        Ok(LevelFilter::WARN) => level.push_str(",h2=error,openraft=off"),
+        Ok(LevelFilter::ERROR) => level.push_str(",openraft=off"),
         _ => {}
     }
     let filter = EnvFilter::try_new(&level).map_err(|error| usage(error.to_string()))?;
