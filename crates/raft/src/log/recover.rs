@@ -77,6 +77,10 @@ fn segment(
         take(found, record, place).map_err(|error| damaged(number, at as u64, &error))?;
         at += length;
     }
+    if newest {
+        // Whoever wrote it may have been killed before it was durable, and from here on it counts.
+        files.sync(number)?;
+    }
     Ok(Some(at as u64))
 }
 

@@ -381,6 +381,18 @@ fn a_log_in_a_directory_is_there_after_a_restart() {
     assert_eq!(group.read(30..50, 8).unwrap().len(), 2, "as many as fit");
 }
 
+/// A process that is killed loses nothing of what it has written; the machine may go down later.
+#[test]
+fn r67_what_was_found_at_a_start_survives_the_next_crash() {
+    let mut world = World::new(Memory::default());
+    for act in [Act::Append(2, 1), Act::Turn, Act::Purge(2, 1), Act::Turn, Act::Crash(100, false)] {
+        world.act(act);
+    }
+    assert_eq!(world.group(2).state().purged, Some(point(1, 0)));
+    world.crash(0, false);
+    assert_eq!(world.group(2).state().purged, Some(point(1, 0)));
+}
+
 /// The log of a group with entries of 64 KiB, of which these are there and those are committed.
 fn large_entries(count: u64, committed: u64) -> (GroupLog, Log) {
     let (log, mut pump) = Log::with_pump(Memory::default(), LogOptions::default()).unwrap();
