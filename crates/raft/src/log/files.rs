@@ -119,12 +119,6 @@ impl Directory {
         Ok(Directory { path, open: Mutex::default(), writing: Mutex::default() })
     }
 
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     fn name(&self, segment: u64) -> PathBuf {
         self.path.join(format!("{segment:016x}{ENDING}"))
     }
