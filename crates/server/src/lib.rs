@@ -31,6 +31,7 @@ mod node;
 mod open;
 mod peering;
 mod shard;
+mod spread;
 mod start;
 mod work;
 

@@ -1,6 +1,5 @@
 //! A node: a store, its shards, and the way to them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use bellwether_core::bounds::{Limit, Limits};
@@ -23,6 +22,7 @@ use crate::config::Config;
 use crate::live::Hearing;
 use crate::metrics::Metrics;
 use crate::shard::{Failure, ShardHandle};
+use crate::spread::Spread;
 use crate::work::{Dispatch, LocalWorker, QueueLimits, Remotes};
 
 /// Everything a request needs.
@@ -55,8 +55,8 @@ pub struct Node {
     pub listeners: Mutex<usize>,
     /// What happens on other nodes, while somebody listens here.
     pub hearing: Mutex<Weak<Hearing>>,
-    /// The next shard for a job that may go to any.
-    pub next_shard: AtomicUsize,
+    /// Where jobs go that may go to any shard.
+    pub spread: Spread,
     /// Cancelled when the server is about to stop.
     pub stop: CancellationToken,
 }
@@ -121,8 +121,7 @@ impl Node {
     /// The shard for a job that may go to any.
     #[must_use]
     pub fn any_shard(&self) -> &ShardHandle {
-        let number = self.next_shard.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        &self.shards[number]
+        &self.shards[self.spread.next(self.shards.len())]
     }
 
     /// Asks the shard of a job for a decision.

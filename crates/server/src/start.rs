@@ -1,7 +1,6 @@
 //! Starting and stopping a server.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -28,6 +27,7 @@ use crate::node::{Node, queue_limits, set_limits};
 use crate::open::{Opened, end_orphans, open};
 use crate::peering::Peering;
 use crate::shard::{self, Office, ShardHandle, ShardParts};
+use crate::spread::Spread;
 use crate::work::{
     Dispatch, LeaseSettings, LocalOptions, LocalWorker, Remotes, built_in_name, is_built_in,
 };
@@ -154,7 +154,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         tokens,
         listeners: parking_lot::Mutex::new(0),
         hearing: parking_lot::Mutex::default(),
-        next_shard: AtomicUsize::new(rand::random_range(0..64)),
+        spread: Spread::after(rand::random_range(0..64)),
         stop: stop.clone(),
     });
     let _ = later.set(Arc::downgrade(&node));

@@ -72,6 +72,7 @@ async fn shown(node: &Node, created: &Created) -> Answer<read::StoredJob> {
 
 /// Creates a job, or finds that it is there.
 pub async fn create_one(node: &Arc<Node>, caller: &Caller, checked: Checked) -> Answer<Created> {
+    let _under_way = node.spread.begin();
     match place(node, &checked) {
         Place::In(shard) => {
             let new = NewJob { definition: checked.definition, hash: checked.hash, reserved: None };
