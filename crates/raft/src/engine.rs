@@ -198,7 +198,7 @@ impl RaftEngine {
         self.log.forget(shard, done)?;
         forgotten.await.map_err(std::io::Error::other)??;
         let tables = self.tables.clone();
-        let erasing = tokio::task::spawn_blocking(move || crate::snapshot::erase(&*tables, shard));
+        let erasing = tokio::task::spawn_blocking(move || crate::taking_in::erase(&*tables, shard));
         erasing.await.map_err(std::io::Error::other)??;
         Ok(())
     }

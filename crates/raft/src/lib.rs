@@ -14,6 +14,7 @@ pub mod runtime;
 pub mod snapshot;
 mod standing;
 pub mod storage;
+mod taking_in;
 pub mod types;
 pub mod watch;
 

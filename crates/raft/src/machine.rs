@@ -18,7 +18,8 @@ use tokio::sync::oneshot;
 
 use crate::codec::{decode_command, decode_position, encode_position};
 use crate::runtime::blocking;
-use crate::snapshot::{Receiving, ShardCopy, ShardView, copy_rows, failed, meta_of, take_in};
+use crate::snapshot::{Receiving, ShardCopy, ShardView, failed, meta_of};
+use crate::taking_in::{copy_rows, take_in};
 use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership, Types};
 
 /// Entries that may be on their way to the tables.

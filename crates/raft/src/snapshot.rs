@@ -1,9 +1,9 @@
 //! Copies of whole shards, for replicas that are too far behind.
 //!
 //! A copy is sent from a view of the tables, row by row. It is received into a file; once that is
-//! complete it has a name by which it is found, also after a crash, and the shard's rows are replaced
-//! by those in the file. Doing that twice is the same as doing it once, so whatever interrupts it, it
-//! is done again at the next start, before anybody looks at the shard.
+//! complete it has a name by which it is found, also after a crash, and the shard's rows become those
+//! in the file (`taking_in`). Doing that twice is the same as doing it once, so whatever interrupts it,
+//! it is done again at the next start, before anybody looks at the shard.
 //!
 //! Several copies of a shard may come at the same time: a leader that was replaced may still send one
 //! when its successor begins with another. So each has a file of its own.
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bellwether_core::waist::{Family, Op, Shard, StoreError, View};
+use bellwether_core::waist::{Family, Shard, StoreError, View};
 use bellwether_protocol::peer::v1::SnapshotRows;
-use bellwether_store::{Applied, Replicated, Tables, position_key};
+use bellwether_store::position_key;
 use bytes::Bytes;
 use prost::Message;
 
@@ -24,9 +24,9 @@ use crate::codec::{decode_position, malformed};
 use crate::types::SnapshotMeta;
 
 /// Bytes of rows in one part.
-const PART_BYTES: usize = 1024 * 1024;
+pub(crate) const PART_BYTES: usize = 1024 * 1024;
 /// Rows in one part.
-const PART_ROWS: usize = 4_096;
+pub(crate) const PART_ROWS: usize = 4_096;
 /// The largest part that is read back.
 const PART_BYTES_MAX: usize = 256 * 1024 * 1024;
 
@@ -225,18 +225,20 @@ impl Incoming {
 }
 
 /// A file that was received.
-struct Stored {
+pub(crate) struct Stored {
     file: BufReader<File>,
 }
 
 impl Stored {
-    fn open(path: &Path) -> io::Result<(Bytes, Stored)> {
+    /// The position of the shard that it is a copy of, and the parts.
+    pub fn open(path: &Path) -> io::Result<(Bytes, Stored)> {
         let mut stored = Stored { file: BufReader::new(File::open(path)?) };
         let position = stored.next()?.ok_or_else(|| malformed("a copy of a shard"))?;
         Ok((position, stored))
     }
 
-    fn next(&mut self) -> io::Result<Option<Bytes>> {
+    /// The rows of the next part, encoded.
+    pub fn next(&mut self) -> io::Result<Option<Bytes>> {
         let mut length = [0; 4];
         match self.file.read_exact(&mut length) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -262,95 +264,15 @@ pub fn meta_of(path: &Path) -> io::Result<SnapshotMeta> {
     Ok(SnapshotMeta { last_log_id, last_membership })
 }
 
-/// Replaces the rows of a shard by those of a copy, and removes the file. Blocks.
-///
-/// # Errors
-/// When the file cannot be read or the tables cannot be written.
-pub fn take_in(tables: &dyn Tables, shard: Shard, path: &Path) -> io::Result<()> {
-    let (position, mut stored) = Stored::open(path)?;
-    remove_rows(tables, shard)?;
-    while let Some(bytes) = stored.next()? {
-        let rows = SnapshotRows::decode(bytes).map_err(|_| malformed("a part of a copy"))?;
-        load_rows(tables, shard, rows)?;
-    }
-    load(tables, shard, Vec::new(), position)?;
-    tables.persist().map_err(failed)?;
-    fs::remove_file(path)
-}
-
-/// Replaces the rows of a shard by those of a view. Blocks.
-///
-/// # Errors
-/// When the tables cannot be read or written.
-pub fn copy_rows(tables: &dyn Tables, from: &ShardView, position: Bytes) -> io::Result<()> {
-    remove_rows(tables, from.shard)?;
-    let mut result = Ok(());
-    from.parts(|rows| {
-        result = load_rows(tables, from.shard, rows);
-        result.is_ok()
-    })?;
-    result?;
-    load(tables, from.shard, Vec::new(), position)?;
-    tables.persist().map_err(failed)
-}
-
-/// Removes everything that is stored of a shard. Blocks.
-///
-/// # Errors
-/// When the tables cannot be read or written.
-pub fn erase(tables: &dyn Tables, shard: Shard) -> io::Result<()> {
-    remove_rows(tables, shard)?;
-    load(tables, shard, Vec::new(), Bytes::new())?;
-    tables.persist().map_err(failed)
-}
-
-/// Removes all rows of a shard.
-fn remove_rows(tables: &dyn Tables, shard: Shard) -> io::Result<()> {
-    let (from, to) = bellwether_core::key::shard_range(shard);
-    for family in Family::ALL {
-        loop {
-            let view = tables.view();
-            let keys: Result<Vec<Bytes>, StoreError> =
-                view.scan(family, &from, &to).take(PART_ROWS).map(|row| Ok(row?.0)).collect();
-            let keys: Vec<Bytes> = keys.map_err(failed)?;
-            let keys: Vec<Bytes> =
-                keys.into_iter().filter(|key| *key != position_key(shard)).collect();
-            if keys.is_empty() {
-                break;
-            }
-            let ops = keys.into_iter().map(|key| Op::Delete { family, key }).collect();
-            load(tables, shard, ops, Bytes::new())?;
-        }
-    }
-    Ok(())
-}
-
-fn load_rows(tables: &dyn Tables, shard: Shard, rows: SnapshotRows) -> io::Result<()> {
-    let family = Family::ALL.get(rows.family as usize).copied();
-    let family = family.ok_or_else(|| malformed("a family of keys"))?;
-    let ops = rows.keys.into_iter().zip(rows.values);
-    let ops = ops.map(|(key, value)| Op::Put { family, key, value }).collect();
-    load(tables, shard, ops, Bytes::new())
-}
-
-fn load(tables: &dyn Tables, shard: Shard, ops: Vec<Op>, position: Bytes) -> io::Result<()> {
-    let (sender, done) = crossbeam_channel::bounded(1);
-    let call = Box::new(move |result: Result<Applied, StoreError>| {
-        // The receiver waits below, so this cannot fail.
-        let _ = sender.send(result);
-    });
-    tables.apply(shard, Replicated::Load(ops), position, call);
-    done.recv().unwrap_or(Err(StoreError::Closed)).map(drop).map_err(failed)
-}
-
 #[cfg(test)]
 mod tests {
-    use bellwether_store::MemoryTables;
+    use bellwether_store::{MemoryTables, Tables};
     use openraft::vote::RaftLeaderId;
 
     use super::*;
     use crate::codec::encode_position;
     use crate::machine::Machine;
+    use crate::taking_in::take_in;
     use crate::types::{LogId, StoredMembership, Types};
 
     fn position(index: u64) -> Bytes {

@@ -59,6 +59,9 @@ pub struct BenchArgs {
     /// Jobs of a cluster that others join
     #[arg(long, default_value_t = 2_000_000)]
     pub join_jobs: u64,
+    /// Runs that a node misses before it catches up: more than the log keeps, and it gets copies
+    #[arg(long, default_value_t = 300_000)]
+    pub missed_runs: u64,
     /// How long the log of a cluster is watched, in seconds
     #[arg(long, default_value_t = 300)]
     pub log_seconds: u64,

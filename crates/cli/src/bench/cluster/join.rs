@@ -19,8 +19,6 @@ const CLIENTS: u64 = 4;
 /// Runs a second while lateness is measured, and for how long.
 const RATE: u64 = 1_000;
 const SPAN_MS: u64 = 15_000;
-/// Jobs that are created and run while a node is away.
-const MEANWHILE: u64 = 300_000;
 
 /// Measures a cluster that grows from one node to three, then loses one for a while.
 pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> anyhow::Result<()> {
@@ -37,25 +35,30 @@ pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> any
     }
     let disk = disk_bytes(&nodes.data(2)) as f64 / 1e6;
     figures.add("join_disk", "data of the third node", disk, "MB", None);
-    catch_up(figures, &mut nodes, dir).await
+    catch_up(figures, &mut nodes, dir, args.missed_runs).await
 }
 
 /// How late runs are while a node catches up, against before and after. Before that as much was run
 /// just now as the node misses: stores that have just taken in much have something to put in order.
-async fn catch_up(figures: &mut Figures, nodes: &mut Nodes, dir: &Path) -> anyhow::Result<()> {
+async fn catch_up(
+    figures: &mut Figures,
+    nodes: &mut Nodes,
+    dir: &Path,
+    missed: u64,
+) -> anyhow::Result<()> {
     let watched = Watched::start(nodes, &dir.join("starts")).await?;
-    run_meanwhile(nodes).await?;
+    run_meanwhile(nodes, missed).await?;
     let before = lateness(nodes, &watched).await?;
     figures.add("level_p99", "due to start, all nodes up, p99", before, "ms", None);
     nodes.take(2)?.kill()?;
     nodes.taken_over(2).await?;
-    run_meanwhile(nodes).await?;
+    run_meanwhile(nodes, missed).await?;
     let begun = Instant::now();
     nodes.start_again(2).await?;
     let during = lateness(nodes, &watched).await?;
     nodes.spread().await?;
     let took = begun.elapsed().as_secs_f64();
-    let what = format!("a node that missed {MEANWHILE} runs is level and leads after, at most");
+    let what = format!("a node that missed {missed} runs is level and leads after, at most");
     figures.add("catch_up", what, took, "s", None);
     figures.add("catch_up_p99", "due to start, one catching up, p99", during, "ms", None);
     let after = lateness(nodes, &watched).await?;
@@ -66,12 +69,12 @@ async fn catch_up(figures: &mut Figures, nodes: &mut Nodes, dir: &Path) -> anyho
 }
 
 /// Runs what a node is to miss.
-async fn run_meanwhile(nodes: &Nodes) -> anyhow::Result<()> {
+async fn run_meanwhile(nodes: &Nodes, missed: u64) -> anyhow::Result<()> {
     let done = nodes.total(SUCCEEDED).await?;
     let at = Due::At(load::now().plus_ms(1_000));
-    load::create_at(&nodes.urls(), NOOP, MEANWHILE, CLIENTS, at).await?;
+    load::create_at(&nodes.urls(), NOOP, missed, CLIENTS, at).await?;
     let most = Duration::from_secs(300);
-    nodes.wait_for(SUCCEEDED, done + MEANWHILE as f64, most).await.map(drop)
+    nodes.wait_for(SUCCEEDED, done + missed as f64, most).await.map(drop)
 }
 
 async fn lateness(nodes: &Nodes, watched: &Watched) -> anyhow::Result<f64> {
