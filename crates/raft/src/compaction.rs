@@ -12,20 +12,28 @@ use bellwether_core::waist::Shard;
 use openraft::async_runtime::WatchReceiver;
 use tokio::sync::Notify;
 
-use crate::log::Log;
+use crate::log::{Load, Log};
 use crate::member::{Group, Members};
+use crate::net::Copies;
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
 /// A group whose oldest entry keeps so many segments besides the newest is compacted.
 const SEGMENTS_MAX: u64 = 6;
+/// The same while copies of it are under way: whoever gets one needs what came since.
+const SEGMENTS_FOR_COPIES: u64 = 32;
 /// So many of the newest segments stay.
 const KEEP: u64 = 4;
 /// How long a snapshot may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Compacts the groups of a node until told to stop.
-pub(crate) async fn keep_small(log: Arc<Log>, members: Arc<Members>, stop: Arc<Notify>) {
+pub(crate) async fn keep_small(
+    log: Arc<Log>,
+    members: Arc<Members>,
+    copies: Arc<Copies>,
+    stop: Arc<Notify>,
+) {
     let mut interval = tokio::time::interval(EVERY);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -35,11 +43,23 @@ pub(crate) async fn keep_small(log: Arc<Log>, members: Arc<Members>, stop: Arc<N
         }
         for load in log.loads(KEEP) {
             if let Some(member) = members.get(load.group)
-                && let Some(old) = load.old.filter(|_| load.segments >= SEGMENTS_MAX)
+                && let Some(old) = can_go(&load, copies.need_after(load.group))
             {
                 compact(load.group, &member.raft, old).await;
             }
         }
+    }
+}
+
+/// The last entry of a group that is to go, if any is: old ones, but not what somebody needs who is
+/// being sent a copy, unless that has become too much.
+fn can_go(load: &Load, needed_after: Option<u64>) -> Option<u64> {
+    let old = load.old.filter(|_| load.segments >= SEGMENTS_MAX)?;
+    match needed_after {
+        Some(needed_after) if load.segments < SEGMENTS_FOR_COPIES => {
+            Some(old.min(needed_after)).filter(|last| *last >= load.first)
+        }
+        _ => Some(old),
     }
 }
 
@@ -60,5 +80,23 @@ async fn compact(shard: Shard, raft: &Group, old: u64) {
             let _ = raft.trigger().purge_log(upto).await;
         }
         Err(error) => tracing::debug!(shard, %error, "a group could not be compacted"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r67_what_is_old_goes_unless_a_copy_that_is_under_way_needs_it() {
+        let load = |segments| Load { group: 3, first: 100, segments, old: Some(900) };
+        assert_eq!(can_go(&load(SEGMENTS_MAX - 1), None), None, "it is small");
+        assert_eq!(can_go(&load(SEGMENTS_MAX), None), Some(900));
+        assert_eq!(can_go(&load(SEGMENTS_MAX), Some(950)), Some(900));
+        assert_eq!(can_go(&load(SEGMENTS_MAX), Some(500)), Some(500));
+        assert_eq!(can_go(&load(SEGMENTS_MAX), Some(99)), None, "all that is left is needed");
+        assert_eq!(can_go(&load(SEGMENTS_FOR_COPIES), Some(500)), Some(900), "too much");
+        let young = Load { old: None, ..load(SEGMENTS_FOR_COPIES) };
+        assert_eq!(can_go(&young, None), None);
     }
 }

@@ -26,7 +26,7 @@ use crate::compaction::keep_small;
 use crate::log::{Directory, Log, LogOptions, bytes_in};
 use crate::machine::Machine;
 use crate::member::{Asker, Group, Member, Members};
-use crate::net::{Dialing, Identity, Network, Service, service};
+use crate::net::{Copies, Dialing, Identity, Network, Service, service};
 use crate::snapshot::Receiving;
 use crate::storage::LogStore;
 use crate::types::Command;
@@ -90,10 +90,6 @@ const HEARTBEAT_MS: u64 = 280;
 /// whoever hears nothing for 1.0 to 1.3 s, three or four heartbeats, asks the others whether they do.
 const SILENCE_MS: u64 = 650;
 
-/// How much faster copies are sent than what a replica lacks of the log: whoever joins waits for
-/// them.
-const COPY_TIMES: u64 = 4;
-
 /// How groups are run.
 #[must_use]
 pub fn config() -> Config {
@@ -121,13 +117,10 @@ impl RaftEngine {
         let tables = options.tables;
         let log = Arc::new(Log::open(Directory::open(&options.log_dir)?, options.log.clone())?);
         let receiving = Receiving::open(options.log_dir.join("copies"))?;
+        let copies = Copies::new(log.pace());
         let engine = RaftEngine {
             config: Arc::new(config().validate().map_err(group_error)?),
-            network: Network::new(
-                options.identity.clone(),
-                options.dialing,
-                COPY_TIMES * options.log.pace,
-            ),
+            network: Network::new(options.identity.clone(), options.dialing, copies.clone()),
             identity: options.identity,
             tables,
             log,
@@ -146,7 +139,7 @@ impl RaftEngine {
             started?;
         }
         let (log, members) = (engine.log.clone(), engine.members.clone());
-        tokio::spawn(keep_small(log, members, engine.stop_compaction.clone()));
+        tokio::spawn(keep_small(log, members, copies, engine.stop_compaction.clone()));
         Ok(engine)
     }
 

@@ -88,7 +88,7 @@ struct Shared {
     groups: Mutex<BTreeMap<u16, Group>>,
     failure: OnceLock<io::Error>,
     /// How fast replicas that are far behind are sent entries.
-    pace: Pace,
+    pace: Arc<Pace>,
     /// Whether it is to be closed.
     closing: AtomicBool,
     /// Whom to tell that something is to be written, if not the writer's thread.
@@ -127,6 +127,8 @@ fn bytes(entries: &[Entry]) -> u64 {
 pub struct Load {
     /// The group.
     pub group: u16,
+    /// Its first entry.
+    pub first: u64,
     /// How many segments its oldest entry lies behind the newest of all groups: it keeps them all.
     pub segments: u64,
     /// The last entry that can go if the newest segments are to stay.
@@ -184,7 +186,7 @@ impl Log {
         let groups = Mutex::new(found.groups);
         let shared = Arc::new(Shared {
             files,
-            pace: Pace::new(Instant::now(), options.pace),
+            pace: Arc::new(Pace::new(Instant::now(), options.pace)),
             options,
             groups,
             failure: OnceLock::new(),
@@ -217,10 +219,16 @@ impl Log {
         let newest = groups.values().filter_map(Group::newest_segment).max().unwrap_or(0);
         let load = |(number, group): (&u16, &Group)| Load {
             group: *number,
+            first: group.range().start,
             segments: group.oldest_segment().map_or(0, |oldest| newest.saturating_sub(oldest)),
             old: group.last_before((newest + 1).saturating_sub(keep)),
         };
         groups.iter().map(load).collect()
+    }
+
+    /// How fast whoever is behind is sent what they lack.
+    pub(crate) fn pace(&self) -> Arc<Pace> {
+        self.shared.pace.clone()
     }
 
     /// The log of one group.

@@ -5,6 +5,8 @@
 //! for its turn in one line for all groups of a node. The line moves at a modest pace, and always twice
 //! as fast as new entries come, or whoever is behind would stay so.
 //!
+//! Copies of shards have a line of their own, which moves by the same rules a few times as fast.
+//!
 //! Not paced: a replica that nearly keeps up, and one without which nothing is committed. The others
 //! wait for it.
 
@@ -22,8 +24,8 @@ const WINDOW: Duration = Duration::from_secs(1);
 struct Line {
     /// Bytes a second at least.
     least: f64,
-    /// When whoever comes next may go.
-    free: Instant,
+    /// When whoever comes next may go: entries, and copies.
+    free: [Instant; 2],
     /// Bytes of new entries since then.
     window: (Instant, u64),
     /// Bytes of new entries a second, as last measured.
@@ -37,7 +39,8 @@ pub(crate) struct Pace(Mutex<Line>);
 impl Pace {
     /// Nobody waits yet. The line moves by so many bytes a second at least.
     pub fn new(now: Instant, least: u64) -> Pace {
-        Pace(Mutex::new(Line { least: least as f64, free: now, window: (now, 0), newest: 0.0 }))
+        let (least, free, window) = (least as f64, [now; 2], (now, 0));
+        Pace(Mutex::new(Line { least, free, window, newest: 0.0 }))
     }
 
     /// New entries have been added.
@@ -49,16 +52,24 @@ impl Pace {
 
     /// How long to wait with so many bytes for a replica that is far behind.
     pub fn wait(&self, now: Instant, bytes: u64) -> Duration {
-        let mut line = self.0.lock();
-        line.measure(now);
-        let rate = (TIMES * line.newest).max(line.least);
-        let from = line.free.max(now);
-        line.free = from + Duration::from_secs_f64(bytes as f64 / rate);
-        from - now
+        self.0.lock().wait(0, now, bytes, 1)
+    }
+
+    /// How long to wait with so many bytes of a copy, which go so many times as fast.
+    pub fn wait_copy(&self, now: Instant, bytes: u64, times: u64) -> Duration {
+        self.0.lock().wait(1, now, bytes, times)
     }
 }
 
 impl Line {
+    fn wait(&mut self, which: usize, now: Instant, bytes: u64, times: u64) -> Duration {
+        self.measure(now);
+        let rate = (TIMES * self.newest).max(self.least * times as f64);
+        let from = self.free[which].max(now);
+        self.free[which] = from + Duration::from_secs_f64(bytes as f64 / rate);
+        from - now
+    }
+
     fn measure(&mut self, now: Instant) {
         let (begun, bytes) = self.window;
         let took = now.saturating_duration_since(begun);

@@ -21,22 +21,18 @@ use openraft::type_config::alias::SnapshotOf;
 use openraft::{AnyError, OptionalSend};
 use parking_lot::{Mutex, RwLock};
 use prost::Message;
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::convert::{append, appended_of, ballot, point, vote, vote_request, vote_response_of};
-use super::{Dialing, Identity, MESSAGE_MAX, Way};
+use super::{Copies, Dialing, Identity, MESSAGE_MAX, Way};
 use crate::codec::encode_position;
-use crate::log::Pace;
 use crate::snapshot::ShardCopy;
 use crate::types::{Peer, Types, Vote};
 
 /// Parts of a copy that are read ahead.
 const PARTS_AHEAD: usize = 4;
-/// Copies that a node is sent at the same time. One that was away for long needs all of its shards.
-const COPIES_MAX: usize = 2;
 
 /// Connections to the peers of a node, shared by all of its groups.
 #[derive(Clone)]
@@ -47,24 +43,14 @@ pub struct Network {
     ways: Arc<Mutex<BTreeMap<String, Way>>>,
     /// Where nodes are reached that are not where their groups believe they are.
     moved: Arc<RwLock<BTreeMap<u64, String>>>,
-    /// Leave to send a copy to a node, by its number.
-    copies: Arc<Mutex<BTreeMap<u64, Arc<Semaphore>>>>,
-    /// The line in which the parts of all copies wait.
-    pace: Arc<Pace>,
+    copies: Arc<Copies>,
 }
 
 impl Network {
-    /// Nobody has been reached yet. All copies together have so many bytes a second.
+    /// Nobody has been reached yet.
     #[must_use]
-    pub fn new(identity: Identity, dialing: Dialing, pace: u64) -> Network {
-        Network {
-            identity,
-            dialing,
-            ways: Arc::default(),
-            moved: Arc::default(),
-            copies: Arc::default(),
-            pace: Arc::new(Pace::new(Instant::now(), pace)),
-        }
+    pub(crate) fn new(identity: Identity, dialing: Dialing, copies: Arc<Copies>) -> Network {
+        Network { identity, dialing, ways: Arc::default(), moved: Arc::default(), copies }
     }
 
     /// The connections of one group.
@@ -83,12 +69,6 @@ impl Network {
     /// Where a node is reached that a group knows at an address.
     fn address(&self, node: u64, known: &str) -> String {
         self.moved.read().get(&node).cloned().unwrap_or_else(|| known.to_owned())
-    }
-
-    /// Leave to send a node copies.
-    fn copies(&self, node: u64) -> Arc<Semaphore> {
-        let mut copies = self.copies.lock();
-        copies.entry(node).or_insert_with(|| Arc::new(Semaphore::new(COPIES_MAX))).clone()
     }
 
     fn way(&self, address: &str) -> io::Result<Way> {
@@ -119,13 +99,15 @@ impl RaftNetworkFactory<Types> for GroupNetwork {
             to: target,
             group: u32::from(self.group),
         };
-        Client { header, network: self.network.clone(), address: peer.address.clone() }
+        let (group, network) = (self.group, self.network.clone());
+        Client { header, group, network, address: peer.address.clone() }
     }
 }
 
 /// One group's way to one peer.
 pub struct Client {
     header: wire::Header,
+    group: Shard,
     network: Network,
     /// Where the group believes the peer to be.
     address: String,
@@ -270,10 +252,16 @@ impl RaftNetworkV2<Types> for Client {
             return Err(StreamingError::Unreachable(unreachable("a copy cannot be passed on")));
         };
         tokio::pin!(cancel);
-        let copies = self.network.copies(self.header.to);
-        let _leave = tokio::select! {
-            leave = copies.acquire() => leave.map_err(unreachable)?,
+        let (to, meta) = (self.header.to, &snapshot.meta);
+        let joins = !meta.last_membership.membership().voter_ids().any(|voter| voter == to);
+        let upto = meta.last_log_id.map_or(0, |last| last.index);
+        let begun = self.network.copies.begin(self.group, to, upto, joins);
+        let sending = tokio::select! {
+            sending = begun => sending,
             closed = &mut cancel => return Err(StreamingError::Closed(closed)),
+        };
+        let Some(sending) = sending else {
+            return Err(StreamingError::Unreachable(unreachable("other copies are sent to it")));
         };
         let mut client = self.client_apart()?;
         let head = wire::SnapshotHead {
@@ -292,17 +280,17 @@ impl RaftNetworkV2<Types> for Client {
             let _ = sender.blocking_send(part(Part::End(wire::SnapshotEnd { rows })));
             io::Result::Ok(())
         });
-        let pace = self.network.pace.clone();
+        let sending = Arc::new(sending);
+        let turns = sending.clone();
         let parts = ReceiverStream::new(parts).then(move |part| {
-            let wait = pace.wait(Instant::now(), part.encoded_len() as u64);
+            let turns = turns.clone();
             async move {
-                tokio::time::sleep(wait).await;
+                turns.turn(part.encoded_len() as u64).await;
                 part
             }
         });
-        let sending = client.snapshot(parts);
         let answer = tokio::select! {
-            answer = sending => answer.map_err(unreachable)?.into_inner(),
+            answer = client.snapshot(parts) => answer.map_err(unreachable)?.into_inner(),
             closed = &mut cancel => return Err(StreamingError::Closed(closed)),
         };
         match reading.await {

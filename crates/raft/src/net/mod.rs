@@ -6,10 +6,12 @@
 
 mod client;
 mod convert;
+mod copies;
 mod dial;
 mod server;
 
 pub use client::Network;
+pub(crate) use copies::Copies;
 pub use dial::{Dialing, SECRET_HEADER, Way};
 pub use server::{Groups, Service, service};
 
