@@ -11,6 +11,7 @@ use std::time::Duration;
 use bellwether_core::waist::Shard;
 use openraft::async_runtime::WatchReceiver;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::log::{Load, Log};
 use crate::member::{Group, Members};
@@ -20,10 +21,12 @@ use crate::net::Copies;
 const EVERY: Duration = Duration::from_secs(1);
 /// A group whose oldest entry keeps so many segments besides the newest is compacted.
 const SEGMENTS_MAX: u64 = 6;
-/// The same while copies of it are under way: whoever gets one needs what came since.
+/// The same while somebody gets a copy of it, and needs what came since.
 const SEGMENTS_FOR_COPIES: u64 = 32;
 /// So many of the newest segments stay.
 const KEEP: u64 = 4;
+/// Whoever lacks no more entries than this has caught up.
+const NEARLY: u64 = 64;
 /// How long a snapshot may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -42,13 +45,25 @@ pub(crate) async fn keep_small(
             _ = interval.tick() => {}
         }
         for load in log.loads(KEEP) {
-            if let Some(member) = members.get(load.group)
-                && let Some(old) = can_go(&load, copies.need_after(load.group))
-            {
+            let Some(member) = members.get(load.group) else { continue };
+            if copies.any(load.group) {
+                follow(&copies, load.group, &member.raft);
+            }
+            if let Some(old) = can_go(&load, copies.need_after(load.group)) {
                 compact(load.group, &member.raft, old).await;
             }
         }
     }
+}
+
+/// Looks how far those have come that got a copy.
+fn follow(copies: &Copies, shard: Shard, raft: &Group) {
+    let metrics = raft.metrics();
+    let metrics = metrics.borrow_watched();
+    let level = metrics.last_log_index.unwrap_or(0).saturating_sub(NEARLY);
+    let replication = metrics.replication.as_ref();
+    let matched = |node| replication?.get(&node).copied().flatten().map(|at| at.index);
+    copies.follow(shard, Instant::now(), level, matched);
 }
 
 /// The last entry of a group that is to go, if any is: old ones, but not what somebody needs who is

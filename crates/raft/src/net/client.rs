@@ -298,6 +298,7 @@ impl RaftNetworkV2<Types> for Client {
             Ok(Err(error)) => return Err(unreachable(error).into()),
             Err(error) => return Err(unreachable(error).into()),
         }
+        sending.arrived();
         let vote = vote(answer.vote).map_err(unreachable)?;
         Ok(SnapshotResponse::new(vote))
     }
