@@ -106,6 +106,8 @@ async fn answer(mut stream: TcpStream, file: PathBuf) {
     for what in ["begin", "end"] {
         into.write_all(format!("{what} {told} {from}\n").as_bytes()).unwrap();
     }
-    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    // One request each, and it is said so: another one must not be sent into what is being closed.
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let _ = stream.write_all(answer).await;
     let _ = stream.flush().await;
 }
