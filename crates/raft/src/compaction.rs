@@ -46,7 +46,7 @@ pub(crate) async fn keep_small(
         }
         for load in log.loads(KEEP) {
             let Some(member) = members.get(load.group) else { continue };
-            if copies.any(load.group) {
+            if copies.need_after(load.group).is_some() {
                 follow(&copies, load.group, &member.raft);
             }
             if let Some(old) = can_go(&load, copies.need_after(load.group)) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bellwether_core::key::shard_range;
 use bellwether_core::waist::{Family, Op, Shard, StoreError, View};
 use bellwether_protocol::peer::v1::SnapshotRows;
-use bellwether_store::{Applied, Replicated, Tables, position_key};
+use bellwether_store::{Applied, Replicated, Tables, op_bytes, position_key};
 use bytes::Bytes;
 use prost::Message;
 
@@ -144,11 +144,7 @@ impl<'a> TakingIn<'a> {
     }
 
     fn add(&mut self, op: Op) -> io::Result<()> {
-        self.bytes += match &op {
-            Op::Put { key, value, .. } => key.len() + value.len(),
-            Op::Delete { key, .. } => key.len(),
-            Op::DropRange { from, to, .. } => from.len() + to.len(),
-        };
+        self.bytes += op_bytes(&op);
         self.ops.push(op);
         if self.ops.len() < PART_ROWS && self.bytes < PART_BYTES {
             return Ok(());

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// One of so many jobs under way goes to the same shard as the one before.
+/// For so many jobs under way there is one more in a row.
 const UNDER_WAY_FOR_EACH: usize = 4;
 /// Jobs in a row that go to one shard at most.
 const ROW_MAX: usize = 16;

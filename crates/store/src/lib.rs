@@ -35,5 +35,5 @@ pub use disk::{
 };
 pub use engine::{Done, Engine, EngineStats, FamilyStats};
 pub use memory::{Faults, MemoryEngine, MemoryTables};
-pub use rules::{meta_term_key, shard_of};
+pub use rules::{meta_term_key, op_bytes, shard_of};
 pub use tables::Tables;

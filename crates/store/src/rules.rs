@@ -63,13 +63,18 @@ pub(crate) fn batch_bytes(batch: &Batch) -> usize {
     ops_bytes(&batch.ops)
 }
 
-/// What operations cost in memory while they wait.
-pub(crate) fn ops_bytes(ops: &[Op]) -> usize {
-    let op_bytes = |op: &Op| match op {
+/// Bytes of an operation's keys and values.
+#[must_use]
+pub fn op_bytes(op: &Op) -> usize {
+    match op {
         Op::Put { key, value, .. } => key.len() + value.len(),
         Op::Delete { key, .. } => key.len(),
         Op::DropRange { from, to, .. } => from.len() + to.len(),
-    };
+    }
+}
+
+/// What operations cost in memory while they wait.
+pub(crate) fn ops_bytes(ops: &[Op]) -> usize {
     let ops = ops.iter().map(|op| OP_OVERHEAD_BYTES + op_bytes(op));
     OP_OVERHEAD_BYTES + ops.sum::<usize>()
 }

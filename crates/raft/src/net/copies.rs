@@ -5,7 +5,6 @@
 //! has caught up. Else they would need the next copy, and under much load one after the other.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -91,11 +90,6 @@ impl Copies {
         Some(Sending { copies, shard, node, urgent, late, _leave: leave })
     }
 
-    /// Whether anybody needs something of a shard's log.
-    pub fn any(&self, shard: Shard) -> bool {
-        self.needs.lock().range(all_of(shard)).next().is_some()
-    }
-
     /// Whoever got a copy of a shard has come so far since. Nothing is kept any more for those that are
     /// level with the log, that come no further, or of whom this node does not hear because it does
     /// not lead.
@@ -120,12 +114,9 @@ impl Copies {
 
     /// The last entry of a shard's log that nobody needs who gets a copy, if anybody does.
     pub fn need_after(&self, shard: Shard) -> Option<u64> {
-        self.needs.lock().range(all_of(shard)).map(|(_, need)| need.after).min()
+        let needs = self.needs.lock();
+        needs.range((shard, 0)..=(shard, u64::MAX)).map(|(_, need)| need.after).min()
     }
-}
-
-fn all_of(shard: Shard) -> RangeInclusive<(Shard, u64)> {
-    (shard, 0)..=(shard, u64::MAX)
 }
 
 impl Sending {
@@ -170,7 +161,6 @@ mod tests {
         assert_eq!(copies.need_after(3), Some(70));
         drop((first, other));
         assert_eq!(copies.need_after(3), None);
-        assert!(!copies.any(3));
     }
 
     #[tokio::test(start_paused = true)]
