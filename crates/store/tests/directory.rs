@@ -6,6 +6,8 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bellwether_core::waist::Family;
 use bellwether_store::{DiskEngine, Engine, OpenError};
@@ -31,6 +33,27 @@ fn a_second_server_is_told_so() {
     assert!(error.to_string().contains("another bellwether server uses this data directory"));
     drop(first);
     DiskEngine::open(small(dir.path())).unwrap();
+}
+
+/// A process that is being started has the files of the one that starts it for a moment, and a lock
+/// is held by whoever has its file.
+#[test]
+fn a_directory_is_free_once_closed_though_processes_are_being_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                Command::new("true").status().unwrap();
+            }
+        });
+        let refused = (0..100).find_map(|_| match DiskEngine::open(small(dir.path())) {
+            Ok(engine) => engine.close().err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        });
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(refused, None);
+    });
 }
 
 #[test]

@@ -75,8 +75,18 @@ pub(super) struct Directory {
     root: PathBuf,
     /// The format it is to have.
     format: &'static str,
-    /// Holds the lock until it is closed, that is, until this is dropped or the process ends.
-    _lock: File,
+    /// Holds the lock until this is dropped or the process ends.
+    lock: File,
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that is being started has it open as well until
+        // it becomes another program, and would hold the lock until then.
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(dir = %self.root.display(), %error, "cannot unlock the data directory");
+        }
+    }
 }
 
 impl Directory {
@@ -87,7 +97,7 @@ impl Directory {
         DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(io_error)?;
         let lock = lock(root)?;
         let format = if synced { FORMAT_JOURNAL } else { FORMAT_LOG };
-        let directory = Self { root: root.to_owned(), format, _lock: lock };
+        let directory = Self { root: root.to_owned(), format, lock };
         directory.check_format()?;
         Ok(directory)
     }

@@ -109,9 +109,7 @@ impl Followed {
         let mut reader = OutputReader::default();
         let mut started = false;
         let mut pause = if child.is_some() { STARTED_AFTER } else { Duration::ZERO };
-        let mine = child.is_some();
         loop {
-            let mut ended = false;
             tokio::select! {
                 biased;
                 Ok(()) = stops.changed() => {
@@ -119,11 +117,12 @@ impl Followed {
                     self.pass_on(&dir, stop);
                 }
                 () = self.entry.nudge.notified() => {}
-                () = exit_of(&mut child) => ended = true,
+                () = exit_of(&mut child) => {}
                 () = sleep(pause) => {}
             }
-            // Whoever answered for it may be gone: asked before its result is looked for.
-            let lock = if mine && !ended { None } else { dir.try_lock().ok().flatten() };
+            // Whoever answered for it may be gone: asked before its result is looked for. A command
+            // that was being started may hold the lock for a moment longer.
+            let lock = if child.is_some() { None } else { dir.try_lock().ok().flatten() };
             if dir.has_result() {
                 break;
             }

@@ -49,7 +49,15 @@ pub enum StateDirError {
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for StateDir {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a command that is being started has it open as well until
+        // it becomes another program, and would hold the lock until then.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl StateDir {
@@ -78,7 +86,7 @@ impl StateDir {
             Err(TryLockError::Error(error)) => return Err(bad(error)),
         }
         lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(bad)?;
-        let state = StateDir { path, _lock: lock };
+        let state = StateDir { path, lock };
         state.claim_for(name)?;
         files::make_pipe(&state.notify()).map_err(bad)?;
         Ok(state)
