@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
+use bellwether_api::BatchAnswer;
 use bellwether_core::time::Time;
 
 /// Jobs in a batch.
@@ -108,7 +109,7 @@ fn lines(job_type: &str, from: u64, to: u64, count: u64, due: Due) -> String {
     text
 }
 
-async fn send_batch(http: &reqwest::Client, url: &str, body: String) -> anyhow::Result<()> {
+async fn send_batch(http: &reqwest::Client, url: &str, mut body: String) -> anyhow::Result<()> {
     for _ in 0..100 {
         let request = http.post(url).header("content-type", "application/x-ndjson");
         let answer = request.body(body.clone()).send().await?;
@@ -120,12 +121,30 @@ async fn send_batch(http: &reqwest::Client, url: &str, body: String) -> anyhow::
             bail!("creating jobs failed: {}", answer.text().await?);
         }
         let text = answer.text().await?;
-        if !text.contains("\"failed\":0") {
-            bail!("some jobs were refused: {}", &text[..text.len().min(500)]);
+        if text.contains("\"failed\":0") {
+            return Ok(());
         }
-        return Ok(());
+        body = to_send_again(&body, &serde_json::from_str(&text)?)?;
+        eprintln!("{} jobs had no leader and are sent again", body.lines().count());
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     bail!("the server stays overloaded")
+}
+
+/// The jobs of a batch that nobody led at the time: nothing has happened to them. Any other refusal
+/// is an error.
+fn to_send_again(body: &str, answer: &BatchAnswer) -> anyhow::Result<String> {
+    let mut again = String::new();
+    for (line, result) in body.lines().zip(&answer.results) {
+        match &result.error {
+            None => {}
+            Some(problem) if problem.code == "no_leader" => {
+                let _ = writeln!(again, "{line}");
+            }
+            Some(problem) => bail!("a job was refused: {}: {}", problem.code, problem.detail),
+        }
+    }
+    Ok(again)
 }
 
 /// Creates jobs one a request from `clients` connections for a time: requests a second.
