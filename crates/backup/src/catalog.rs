@@ -4,12 +4,17 @@
 //! by time. Only what a cluster has made itself is ever removed by it: several may share a place,
 //! and a restored cluster, which has an id of its own, leaves those of the old one alone.
 
+use std::time::Duration;
+
 use bellwether_core::time::Time;
 
 use crate::{BackupError, Manifest, Place, Result};
 
 /// Characters of a cluster's id that are part of the name.
 const ID_CHARS: usize = 8;
+/// A backup without a manifest to which nothing was added for so long was interrupted. A younger one
+/// may be under way: of several nodes each may take one.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3_600);
 
 /// A backup in a place.
 #[derive(Clone, Debug)]
@@ -62,33 +67,82 @@ pub async fn list(place: &Place, limit: usize) -> Result<Vec<Listed>> {
     Ok(found)
 }
 
-/// A backup by its name, or the newest complete one.
+/// The ends of the names, by which clusters are told apart, newest first.
+fn clusters(names: &[String]) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for end in names.iter().rev().filter_map(|name| Some(name.rsplit_once('-')?.1)) {
+        if !found.contains(&end) {
+            found.push(end);
+        }
+    }
+    found
+}
+
+/// A backup by its name.
 ///
 /// # Errors
 /// When there is none, or it cannot be read.
-pub async fn find(place: &Place, name: Option<&str>) -> Result<Manifest> {
-    if let Some(name) = name {
-        let missing = || BackupError::NotFound { name: name.to_owned(), place: place.to_string() };
-        return Manifest::read(place, name).await?.ok_or_else(missing);
+pub async fn find(place: &Place, name: &str) -> Result<Manifest> {
+    let missing = || BackupError::NotFound { name: name.to_owned(), place: place.to_string() };
+    Manifest::read(place, name).await?.ok_or_else(missing)
+}
+
+/// The newest complete backup of a cluster, or that was begun before a certain time. Which cluster
+/// need not be said if all are of one: with several, nobody can guess which is meant.
+///
+/// # Errors
+/// When there is none, it cannot be read, or there are several clusters.
+pub async fn newest(
+    place: &Place,
+    cluster: Option<&str>,
+    before: Option<Time>,
+) -> Result<Manifest> {
+    let names = match cluster {
+        Some(cluster) => names_of(place, cluster).await?,
+        None => names(place).await?,
+    };
+    if let [one, another, ..] = clusters(&names)[..] {
+        let (one, another, place) = (one.to_owned(), another.to_owned(), place.to_string());
+        return Err(BackupError::Several { one, another, place });
     }
-    for name in names(place).await?.into_iter().rev() {
+    for name in names.into_iter().rev() {
         // One whose manifest is damaged is not passed over in silence: an older one may be wanted.
-        if let Some(manifest) = Manifest::read(place, &name).await? {
+        let manifest = Manifest::read(place, &name).await?;
+        let in_time = |manifest: &Manifest| before.is_none_or(|time| manifest.begun_ms <= time.0);
+        if let Some(manifest) = manifest.filter(in_time) {
             return Ok(manifest);
         }
     }
     Err(BackupError::None(place.to_string()))
 }
 
-/// Removes what interrupted backups of a cluster have left. How many there were. Nobody else may be
-/// making one of this cluster in this place.
+/// The newest complete backup of a cluster whose manifest can be read.
+///
+/// # Errors
+/// When the place cannot be read.
+pub async fn newest_readable(place: &Place, cluster: &str) -> Result<Option<Manifest>> {
+    for name in names_of(place, cluster).await?.into_iter().rev() {
+        match Manifest::read(place, &name).await {
+            Ok(Some(manifest)) => return Ok(Some(manifest)),
+            Ok(None) | Err(BackupError::Damaged(_) | BackupError::TooNew { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Removes what interrupted backups of a cluster have left. How many there were.
 ///
 /// # Errors
 /// When the place cannot be read or written.
-pub async fn remove_incomplete(place: &Place, cluster: &str) -> Result<usize> {
+pub async fn remove_abandoned(place: &Place, cluster: &str, now: Time) -> Result<usize> {
     let mut removed = 0;
     for name in names_of(place, cluster).await? {
-        if place.get(&format!("{name}/{}", crate::manifest::NAME)).await?.is_none() {
+        if place.get(&format!("{name}/{}", crate::manifest::NAME)).await?.is_some() {
+            continue;
+        }
+        let Some(written) = place.last_written(&name).await? else { continue };
+        if u128::from(now.since_ms(written)) > ABANDONED_AFTER.as_millis() {
             place.remove(&name).await?;
             removed += 1;
         }

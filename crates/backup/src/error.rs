@@ -30,6 +30,19 @@ pub enum BackupError {
         /// Where.
         place: String,
     },
+    /// There are backups of several clusters.
+    #[error(
+        "{place} has backups of several clusters, whose names end in {one}, {another} and so on: say which one \
+         is meant with --cluster {one}; `bellwether cluster restore --from {place} --list` shows them"
+    )]
+    Several {
+        /// How the newest one's name ends.
+        one: String,
+        /// How that of the newest of another cluster ends.
+        another: String,
+        /// Where.
+        place: String,
+    },
     /// There is no backup at all.
     #[error("there is no complete backup in {0}")]
     None(String),
@@ -51,6 +64,11 @@ pub enum BackupError {
     /// The shard's store could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Parts of it were removed while it was taken.
+    #[error(
+        "it took so long that it was thought to be given up, and parts of it were removed; take another"
+    )]
+    ClearedAway,
     /// It was stopped.
     #[error("it was stopped before it was complete")]
     Stopped,

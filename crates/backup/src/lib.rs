@@ -38,7 +38,7 @@ mod section;
 mod take;
 mod verify;
 
-pub use catalog::{Listed, find, list, prune, remove_incomplete};
+pub use catalog::{Listed, find, list, newest, newest_readable, prune, remove_abandoned};
 pub use error::BackupError;
 pub use manifest::{FORMAT, Manifest, PartEntry, SectionEntry, ShardEntry};
 pub use place::Place;

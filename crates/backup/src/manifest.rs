@@ -89,7 +89,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 }
 
 impl Manifest {
-    fn parts(&self) -> impl Iterator<Item = &PartEntry> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &PartEntry> {
         let sections =
             self.shards.iter().flat_map(|shard| [&shard.batches, &shard.rows, &shard.keys]);
         sections.flat_map(|section| &section.parts)

@@ -3,10 +3,12 @@
 //! Credentials come from the environment (`AWS_ACCESS_KEY_ID` and the others that every tool for S3
 //! knows) and are never part of a place, so a place can be shown and logged.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
+use bellwether_core::time::Time;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
@@ -129,15 +131,30 @@ impl Place {
         Ok(names)
     }
 
+    /// The objects under a name.
+    async fn under(&self, name: &str) -> Result<Vec<ObjectMeta>> {
+        let under = self.path(name);
+        self.store.list(Some(&under)).try_collect().await.map_err(|error| self.failed(error))
+    }
+
+    /// The names of all objects under a name.
+    pub(crate) async fn names_under(&self, name: &str) -> Result<BTreeSet<String>> {
+        let prefix = self.prefix.parts().count();
+        let all = self.under(name).await?;
+        let relative = |meta: ObjectMeta| Path::from_iter(meta.location.parts().skip(prefix));
+        Ok(all.into_iter().map(|meta| relative(meta).to_string()).collect())
+    }
+
+    /// When anything was last written under a name, by the clock of the place.
+    pub(crate) async fn last_written(&self, name: &str) -> Result<Option<Time>> {
+        let all = self.under(name).await?;
+        Ok(all.iter().map(|meta| Time(meta.last_modified.timestamp_millis())).max())
+    }
+
     /// Removes everything under a name; the manifest, by which it is a backup, first.
     pub(crate) async fn remove(&self, name: &str) -> Result<()> {
-        let under = self.path(name);
-        let all: Result<Vec<ObjectMeta>, _> = self.store.list(Some(&under)).try_collect().await;
-        let mut all: Vec<Path> = all
-            .map_err(|error| self.failed(error))?
-            .into_iter()
-            .map(|meta| meta.location)
-            .collect();
+        let all = self.under(name).await?;
+        let mut all: Vec<Path> = all.into_iter().map(|meta| meta.location).collect();
         all.sort_by_key(|path| path.filename() != Some(crate::manifest::NAME));
         for path in all {
             match self.store.delete(&path).await {

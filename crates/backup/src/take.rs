@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use crate::catalog::{name_of, remove_incomplete};
+use crate::catalog::{name_of, remove_abandoned};
 use crate::manifest::sha256;
 use crate::part::{PartId, PartWriter};
 use crate::{
@@ -73,7 +73,7 @@ impl Take {
     }
 }
 
-/// Takes a backup. What an interrupted one of the same cluster has left is removed first.
+/// Takes a backup. What those of the same cluster have left that were interrupted is removed first.
 ///
 /// # Errors
 /// When a shard cannot be read, the place cannot be written, or it was stopped. What has been
@@ -85,7 +85,7 @@ pub async fn take(
     progress: &Arc<Progress>,
 ) -> Result<Manifest> {
     progress.begin(usize::from(what.shards));
-    remove_incomplete(place, &what.cluster).await?;
+    remove_abandoned(place, &what.cluster, what.begun).await?;
     let name = what.name();
     let copy = Copy { place, name: &name, pace: what.pace, progress };
     let mut batches = Vec::new();
@@ -117,6 +117,11 @@ pub async fn take(
         ended_ms: source.now().0,
         shards,
     };
+    // Whoever thought that it was given up may have cleared it away, if it stood still for long.
+    let there = place.names_under(&name).await?;
+    if !manifest.parts().all(|part| there.contains(&format!("{name}/{}", part.name))) {
+        return Err(BackupError::ClearedAway);
+    }
     manifest.write(place).await?;
     Ok(manifest)
 }

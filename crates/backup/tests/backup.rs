@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
 use bellwether_backup::{
     BackupError, MARKER, Manifest, Pace, Place, Progress, Restore, Source, Take,
-    check_not_restoring, find, list, prune, restore, take, verify,
+    check_not_restoring, find, list, newest, prune, restore, take, verify,
 };
 use bellwether_core::id::{BatchId, JobId, RunId};
 use bellwether_core::key;
@@ -216,11 +218,8 @@ async fn r114_an_interrupted_backup_is_none_and_the_next_one_clears_up() {
     let progress = Arc::new(Progress::default());
     let interrupted = taken(&place, &old(3)).await;
     std::fs::remove_file(dir.path().join(&interrupted.name).join("manifest.json")).unwrap();
-    assert!(matches!(find(&place, None).await, Err(BackupError::None(_))));
-    assert!(matches!(
-        find(&place, Some(&interrupted.name)).await,
-        Err(BackupError::NotFound { .. })
-    ));
+    assert!(matches!(newest(&place, None, None).await, Err(BackupError::None(_))));
+    assert!(matches!(find(&place, &interrupted.name).await, Err(BackupError::NotFound { .. })));
     let listed = list(&place, 10).await.unwrap();
     assert!(listed.len() == 1 && listed[0].manifest.is_none());
 
@@ -234,11 +233,56 @@ async fn r114_an_interrupted_backup_is_none_and_the_next_one_clears_up() {
     let source = old(3);
     source.views.store(7, Ordering::Relaxed);
     let good = taken(&place, &source).await;
-    let names: Vec<String> =
-        list(&place, 10).await.unwrap().into_iter().map(|listed| listed.name).collect();
-    assert_eq!(names[0], good.name);
-    assert_eq!(names.len(), 2, "what another cluster does there is its own affair: {names:?}");
-    assert_eq!(find(&place, None).await.unwrap(), good);
+    let names = names_in(&place).await;
+    assert_eq!(
+        names.len(),
+        3,
+        "another node may be taking the one that is not complete: {names:?}"
+    );
+
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_millis(NOW.0 as u64) - LONG;
+    let mut all = Vec::new();
+    objects(dir.path(), &mut all);
+    for object in all {
+        File::options().write(true).open(object).unwrap().set_modified(long_ago).unwrap();
+    }
+    source.views.store(8, Ordering::Relaxed);
+    let better = taken(&place, &source).await;
+    let names = names_in(&place).await;
+    assert_eq!(names[..2], [better.name.clone(), good.name], "complete ones stay");
+    assert_eq!(names.len(), 3, "what another cluster does there is its own affair: {names:?}");
+    assert_eq!(newest(&place, Some(CLUSTER), None).await.unwrap(), better);
+    let unclear = newest(&place, None, None).await.unwrap_err();
+    assert!(unclear.to_string().contains("--cluster 0a1b2c3d"), "{unclear}");
+}
+
+/// Longer than any backup goes on without writing something.
+const LONG: Duration = Duration::from_secs(3_601);
+
+async fn names_in(place: &Place) -> Vec<String> {
+    list(place, 10).await.unwrap().into_iter().map(|listed| listed.name).collect()
+}
+
+/// R114: two nodes may take one each at the same time, by command and on the schedule.
+#[tokio::test]
+async fn r114_backups_that_are_taken_at_the_same_time_leave_one_another_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = place_in(dir.path());
+    let (first, second) = (old(3), old(3));
+    let at = |ms| what(Time(jiff::Timestamp::now().as_millisecond() + ms));
+    let (early, late, progress) = (at(0), at(1), Arc::default());
+    let one = take(&place, &first, &early, &progress);
+    tokio::pin!(one);
+    // The first has written something, and is not over.
+    while first.views.load(Ordering::Relaxed) < 3 {
+        assert!(futures::poll!(&mut one).is_pending());
+        tokio::task::yield_now().await;
+    }
+    let other = take(&place, &second, &late, &Arc::default()).await.unwrap();
+    let one = one.await.unwrap();
+    for manifest in [one, other] {
+        assert_eq!(problems(&place, manifest).await, [""; 0]);
+    }
 }
 
 #[tokio::test]
@@ -253,8 +297,7 @@ async fn r114_old_backups_are_removed_but_never_those_of_another_cluster() {
     let other = Take { cluster: "ffffffffff".to_owned(), ..what(source.now()) };
     let other = take(&place, &source, &other, &Arc::default()).await.unwrap();
     assert_eq!(prune(&place, CLUSTER, 2).await.unwrap(), names[..2]);
-    let left: Vec<String> =
-        list(&place, 10).await.unwrap().into_iter().map(|listed| listed.name).collect();
+    let left = names_in(&place).await;
     assert_eq!(left, [other.name, names[3].clone(), names[2].clone()]);
 }
 
@@ -348,7 +391,7 @@ async fn a_backup_of_format_1_is_readable() {
         taken(&place_in(&dir), &old(3)).await;
     }
     let place = Place::open_existing(dir.to_str().unwrap()).unwrap();
-    let manifest = find(&place, None).await.unwrap();
+    let manifest = newest(&place, None, None).await.unwrap();
     assert_eq!(problems(&place, manifest.clone()).await, [""; 0]);
     let data = tempfile::tempdir().unwrap();
     let what = into(&data.path().join("data"), manifest, NOW.plus_ms(61_500));
@@ -364,7 +407,7 @@ fn objects(dir: &Path, found: &mut Vec<PathBuf>) {
 
 /// Finds the newest backup and checks it, as the command does.
 async fn is_sound(place: &Place) -> bool {
-    match find(place, None).await {
+    match newest(place, None, None).await {
         Ok(manifest) => problems(place, manifest).await.is_empty(),
         Err(_) => false,
     }

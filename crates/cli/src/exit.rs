@@ -162,7 +162,7 @@ fn message(error: &anyhow::Error) -> String {
 
 fn backup_exit(error: &BackupError) -> Exit {
     match error {
-        BackupError::BadPlace(..) => Exit::Usage,
+        BackupError::BadPlace(..) | BackupError::Several { .. } => Exit::Usage,
         BackupError::NotFound { .. } | BackupError::None(_) => Exit::NotFound,
         BackupError::NotEmpty(_) | BackupError::HalfRestored(_) => Exit::Conflict,
         _ => Exit::Failed,

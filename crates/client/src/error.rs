@@ -8,7 +8,8 @@ use bellwether_api::Problem;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server refused, and says why. Nothing was changed.
+    /// The server refused, and says why. Nothing was changed, unless its code is `outcome_unknown`:
+    /// then nobody knows.
     #[error("{0}")]
     Problem(Box<Problem>),
     /// There was no answer: no connection, or it broke before the answer was there.

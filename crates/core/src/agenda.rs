@@ -80,6 +80,13 @@ impl Agenda {
         }
     }
 
+    /// Puts back the last of what was taken, in order: it is taken first the next time.
+    pub fn put_back(&mut self, entries: impl DoubleEndedIterator<Item = (DueKey, Bytes)>) {
+        for entry in entries.rev() {
+            self.up.push_front(entry);
+        }
+    }
+
     /// An entry was removed from the store.
     pub fn unplan(&mut self, entry: DueKey) {
         if entry.key(self.shard) < self.bound {

@@ -5,6 +5,7 @@
 #[path = "world/mod.rs"]
 mod world;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bellwether_core::bounds::{Answer, Ask, Left, Limit, Limits};
@@ -12,7 +13,7 @@ use bellwether_core::settings::Settings;
 use bellwether_core::shard::{Leading, Reserved, Slots, recover};
 use bellwether_core::time::{HOUR_MS, MINUTE_MS, Time};
 use bellwether_core::turn::{Effect, Ending, Input, Lane, Roster, Turnstile, load};
-use bellwether_core::waist::Shard;
+use bellwether_core::waist::{Op, Shard};
 
 use world::worker::finished;
 use world::{SHARD, Store, ZERO, job, t};
@@ -59,6 +60,40 @@ fn r101_a_shard_rests_until_something_is_due_and_launches_it_then() {
     assert!(rest_ms > 0 && rest_ms <= 30_000, "{rest_ms}");
     let effects = turn(&mut leading, &mut store, t(30), Vec::new());
     assert!(matches!(&effects[..], [Effect::Assign(start)] if start.scheduled == t(30)));
+}
+
+/// What one turn writes is one record of the log, and one message to each replica.
+#[test]
+fn r67_a_turn_writes_only_so_much_however_large_the_jobs_are() {
+    const JOBS: usize = 1_000;
+    let mut store = Store::default();
+    let mut leading = leading(&store);
+    let about = "x".repeat(100_000);
+    let jobs = (0..JOBS).map(|_| job().at(t(30)).about(&about).request()).collect();
+    turn(&mut leading, &mut store, ZERO, vec![Input::Create { actor: "ana".to_owned(), jobs }]);
+    let mut launched = BTreeSet::new();
+    let mut turns = 0;
+    while launched.len() < JOBS {
+        assert_eq!(leading.rest_ms(t(30)), 0, "there is more to do");
+        let before = store.clone();
+        let decided = leading.begin(&before, t(30), &Room, false).unwrap().finish(&Room, false);
+        let decided = decided.unwrap();
+        let bytes = decided.ops.iter().map(|op| match op {
+            Op::Put { key, value, .. } => key.len() + value.len(),
+            Op::Delete { key, .. } => key.len(),
+            Op::DropRange { .. } => 0,
+        });
+        let bytes: usize = bytes.sum();
+        assert!(bytes < 66 << 20, "{bytes} bytes in one turn");
+        store.commit(&decided.ops);
+        for effect in leading.committed(decided.effects) {
+            let Effect::Assign(start) = effect else { continue };
+            assert!(launched.insert(start.run), "{} is launched once", start.run);
+        }
+        turns += 1;
+        assert!((1..20).contains(&turns), "{} launched", launched.len());
+    }
+    assert!(turns > 2, "{turns}");
 }
 
 #[test]

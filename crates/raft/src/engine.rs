@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bellwether_core::waist::{Batch, Shard, StoreError, Term, View};
 use bellwether_protocol::peer::v1::peers_server::PeersServer;
@@ -90,6 +91,14 @@ const HEARTBEAT_MS: u64 = 280;
 /// whoever hears nothing for 1.0 to 1.3 s, three or four heartbeats, asks the others whether they do.
 const SILENCE_MS: u64 = 650;
 
+/// How long a node that has heard from a leader follows no other: as long the leader may answer
+/// without asking whether it still leads.
+pub(crate) const PROMISE: Duration = Duration::from_millis(SILENCE_MS);
+
+/// The largest batch that is taken: with what is around it, a record of the log and a message to
+/// other nodes, which may have 256 MiB.
+const COMMAND_MAX: usize = 255 << 20;
+
 /// How groups are run.
 #[must_use]
 pub fn config() -> Config {
@@ -105,6 +114,14 @@ pub fn config() -> Config {
         max_in_snapshot_log_to_keep: u64::MAX,
         ..Config::default()
     }
+}
+
+/// Does something to its end, also if whoever wants it goes away: what was begun half-way would get
+/// into the way of what is begun next.
+async fn to_its_end<T: Send + 'static>(
+    what: impl Future<Output = Result<T, RaftOpenError>> + Send + 'static,
+) -> Result<T, RaftOpenError> {
+    tokio::spawn(what).await.map_err(std::io::Error::other)?
 }
 
 impl RaftEngine {
@@ -149,12 +166,13 @@ impl RaftEngine {
     /// When it cannot be started.
     pub async fn start(&self, shard: Shard) -> Result<(), RaftOpenError> {
         let storage = LogStore::new(self.log.group(shard)?);
-        let machine = Machine::new(self.tables.clone(), shard, &self.receiving)?;
+        let (alive, writing) = tokio::sync::mpsc::channel(1);
+        let machine = Machine::new(self.tables.clone(), shard, &self.receiving)?.held_by(alive);
         let network = self.network.of_group(shard);
         let config = self.config.clone();
         let raft = Group::new(self.identity.node, config, network, storage, machine);
         let raft = raft.await.map_err(group_error)?;
-        self.members.add(shard, Member::new(shard, raft));
+        self.members.add(shard, Member::new(shard, raft, writing));
         Ok(())
     }
 
@@ -162,27 +180,54 @@ impl RaftEngine {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub async fn start_if_absent(&self, shard: Shard) -> Result<bool, RaftOpenError> {
-        let _one_at_a_time = self.starting.lock().await;
-        if self.has(shard) {
-            return Ok(false);
-        }
-        self.start(shard).await?;
-        Ok(true)
+    pub async fn start_if_absent(self: &Arc<Self>, shard: Shard) -> Result<bool, RaftOpenError> {
+        let engine = self.clone();
+        to_its_end(async move {
+            let _one_at_a_time = engine.starting.lock().await;
+            if engine.has(shard) {
+                return Ok(false);
+            }
+            if !engine.log.groups().contains(&shard) {
+                // Whatever is there was left when removing it was interrupted, or by a copy that was
+                // not wanted any more.
+                engine.erase_tables(shard).await?;
+            }
+            engine.start(shard).await?;
+            Ok(true)
+        })
+        .await
     }
 
     /// Takes no part in a group any more, and removes all that is stored of it. Only for a group
-    /// that does not count on this node.
+    /// that does not count on this node: the entry `without` of its log says who takes part, and does
+    /// not name this node.
     ///
     /// # Errors
-    /// When it cannot be removed.
-    pub async fn erase(&self, shard: Shard) -> Result<(), RaftOpenError> {
+    /// When it cannot be removed, or this node knows of a later entry that says who takes part: it
+    /// may have been taken in again.
+    pub async fn erase(self: &Arc<Self>, shard: Shard, without: u64) -> Result<(), RaftOpenError> {
+        let engine = self.clone();
+        to_its_end(async move { engine.erase_now(shard, without).await }).await
+    }
+
+    async fn erase_now(&self, shard: Shard, without: u64) -> Result<(), RaftOpenError> {
         let _one_at_a_time = self.starting.lock().await;
-        let Some(member) = self.members.remove(shard) else { return Ok(()) };
+        let Some(member) = self.members.get(shard) else { return Ok(()) };
+        let taken_in_again = || group_error("it has been changed since who takes part in it");
+        if member.membership() > without {
+            return Err(taken_in_again());
+        }
+        self.members.remove(shard);
         member.close().await;
+        member.until_quiet().await;
+        let membership = member.membership();
         drop(member);
-        // The log first: tables without a log are written over when the shard comes back, while a
-        // log would go on where the tables are not.
+        if membership > without {
+            self.start(shard).await?;
+            return Err(taken_in_again());
+        }
+        // The log first: what it has would go on where the tables are not. Tables without a log are
+        // removed before the shard comes back.
         let (sender, forgotten) = tokio::sync::oneshot::channel();
         let done = Box::new(move |result| {
             // Nobody waits any more if this fails.
@@ -190,6 +235,12 @@ impl RaftEngine {
         });
         self.log.forget(shard, done)?;
         forgotten.await.map_err(std::io::Error::other)??;
+        self.erase_tables(shard).await
+    }
+
+    /// Removes what the tables have of a shard, and what was received of it.
+    async fn erase_tables(&self, shard: Shard) -> Result<(), RaftOpenError> {
+        self.receiving.forget(shard)?;
         let tables = self.tables.clone();
         let erasing = tokio::task::spawn_blocking(move || crate::taking_in::erase(&*tables, shard));
         erasing.await.map_err(std::io::Error::other)??;
@@ -244,7 +295,13 @@ impl Engine for RaftEngine {
                 Applied::Done | Applied::Acquired(_) => Ok(()),
             }));
         });
-        self.ask(shard, encode_batch(batch), asker);
+        let command = encode_batch(batch);
+        if command.0.len() > COMMAND_MAX {
+            // It could be written, but never be read again.
+            let text = format!("a batch of {} bytes is too large for the log", command.0.len());
+            return asker.hears(Err(StoreError::Failed(text)));
+        }
+        self.ask(shard, command, asker);
     }
 
     fn stats(&self) -> EngineStats {

@@ -31,7 +31,12 @@ pub struct Machine<T = DiskEngine> {
     shard: Shard,
     applied: Option<LogId>,
     membership: StoredMembership,
+    /// Somebody may wait until this is dropped: then nothing writes to the shard any more.
+    alive: Option<Alive>,
 }
+
+/// Held by whatever writes to the tables of a shard.
+pub(crate) type Alive = tokio::sync::mpsc::Sender<()>;
 
 /// How far a shard's log has been applied, as the tables say.
 fn position(view: &dyn View, shard: Shard) -> io::Result<(Option<LogId>, StoredMembership)> {
@@ -67,7 +72,12 @@ impl<T: Tables> Machine<T> {
     /// When the tables cannot be read.
     pub fn without_copies(tables: Arc<T>, shard: Shard) -> io::Result<Machine<T>> {
         let (applied, membership) = position(&*tables.view(), shard)?;
-        Ok(Machine { tables, shard, applied, membership })
+        Ok(Machine { tables, shard, applied, membership, alive: None })
+    }
+
+    /// Lets somebody wait until it writes to the tables no more.
+    pub(crate) fn held_by(self, alive: Alive) -> Machine<T> {
+        Machine { alive: Some(alive), ..self }
     }
 
     /// Hands an entry to the tables. Whoever proposed it is told by the thread that applies it, at
@@ -136,11 +146,14 @@ impl<T: Tables> RaftStateMachine<Types> for Machine<T> {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, copy: ShardCopy) -> io::Result<()> {
-        let (tables, shard) = (self.tables.clone(), self.shard);
+        let (tables, shard, alive) = (self.tables.clone(), self.shard, self.alive.clone());
         let position = encode_position(meta.last_log_id, &meta.last_membership);
-        blocking(move || match copy {
-            ShardCopy::File(path) => take_in(&*tables, shard, &path),
-            ShardCopy::View(from) => copy_rows(&*tables, &from, position),
+        blocking(move || {
+            let _alive = alive;
+            match copy {
+                ShardCopy::File(path) => take_in(&*tables, shard, &path),
+                ShardCopy::View(from) => copy_rows(&*tables, &from, position),
+            }
         })
         .await??;
         self.applied = meta.last_log_id;

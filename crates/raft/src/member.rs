@@ -65,6 +65,8 @@ pub(crate) struct Member {
     /// stopped, may propose again.
     proposals: ReentrantMutex<RefCell<Option<Proposals>>>,
     proposing: Mutex<Option<JoinHandle<()>>>,
+    /// Ends when nothing writes to the tables of the shard any more.
+    writing: tokio::sync::Mutex<mpsc::Receiver<()>>,
 }
 
 /// The way into a group.
@@ -78,14 +80,30 @@ struct Proposals {
 }
 
 impl Member {
-    pub fn new(shard: Shard, raft: Group) -> Member {
+    /// A group that has been started. `writing` ends when it has stopped writing to the tables.
+    pub fn new(shard: Shard, raft: Group, writing: mpsc::Receiver<()>) -> Member {
         let (queue, waiters) = mpsc::unbounded_channel();
         let proposals = Proposals { queue, waiting: Arc::default(), any: Arc::default() };
         let (waiting, any) = (proposals.waiting.clone(), proposals.any.clone());
         let proposing = tokio::spawn(propose(raft.clone(), waiters, waiting, any));
         tokio::spawn(keep_time(raft.clone()));
         let proposals = ReentrantMutex::new(RefCell::new(Some(proposals)));
-        Member { shard, raft, proposals, proposing: Mutex::new(Some(proposing)) }
+        let (proposing, writing) = (Mutex::new(Some(proposing)), tokio::sync::Mutex::new(writing));
+        Member { shard, raft, proposals, proposing, writing }
+    }
+
+    /// Waits until nothing writes to the tables of the shard any more, after it was closed. That may
+    /// be long after: a copy that is being taken in is taken in to its end.
+    pub async fn until_quiet(&self) {
+        // Nobody sends: it ends when all have been dropped who could.
+        let _: Option<()> = self.writing.lock().await.recv().await;
+    }
+
+    /// The entry that says who takes part, as this replica knows.
+    pub fn membership(&self) -> u64 {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.membership_config.log_id().as_ref().map_or(0, |at| at.index)
     }
 
     /// Proposes something. What cannot be sent is dropped, and that is heard.

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bellwether_core::key::shard_range;
 use bellwether_core::waist::{Family, Shard, StoreError, View};
 use bellwether_protocol::peer::v1::SnapshotRows;
 use bellwether_store::position_key;
@@ -157,7 +158,7 @@ impl Receiving {
         let part = self.dir.join(format!("shard-{shard}.{number}.part"));
         let name = self.dir.join(format!("shard-{shard}.{number}.copy"));
         let file = BufWriter::new(File::create(&part)?);
-        let mut incoming = Incoming { part, name, file, rows: 0 };
+        let mut incoming = Incoming { part, name, file, shard, rows: 0, last: None };
         incoming.write(&position)?;
         Ok(incoming)
     }
@@ -179,7 +180,10 @@ pub struct Incoming {
     part: PathBuf,
     name: PathBuf,
     file: BufWriter<File>,
+    shard: Shard,
     rows: u64,
+    /// The family and the key of the last row.
+    last: Option<(u32, Bytes)>,
 }
 
 impl Drop for Incoming {
@@ -200,11 +204,25 @@ impl Incoming {
     /// # Errors
     /// When they cannot be written.
     pub fn add(&mut self, rows: SnapshotRows) -> io::Result<()> {
-        if rows.keys.len() != rows.values.len() {
+        // What cannot be taken in must not become durable: it would be tried at every start.
+        if rows.keys.len() != rows.values.len() || rows.family as usize >= Family::ALL.len() {
             return Err(malformed("a part of a copy"));
         }
+        let (from, to) = shard_range(self.shard);
+        let of_the_shard = from..to;
+        for key in &rows.keys {
+            let next = (rows.family, key.clone());
+            if !of_the_shard.contains(key) || self.last.as_ref().is_some_and(|last| *last >= next) {
+                return Err(malformed("the order of the rows of a copy"));
+            }
+            self.last = Some(next);
+        }
         self.rows += rows.keys.len() as u64;
-        self.write(&rows.encode_to_vec())
+        let part = rows.encode_to_vec();
+        if part.len() > PART_BYTES_MAX {
+            return Err(malformed("a part of a copy, which is too large"));
+        }
+        self.write(&part)
     }
 
     /// That was all. The file, once it is durable.

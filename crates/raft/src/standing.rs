@@ -32,6 +32,8 @@ pub struct Standing {
     pub voters: BTreeSet<u64>,
     /// The nodes that learn.
     pub learners: BTreeSet<u64>,
+    /// The entry of the log that says so.
+    pub membership: u64,
     /// Where they are all reached.
     pub peers: BTreeMap<u64, Peer>,
     /// Whether the newest change of who takes part is yet to be agreed upon.
@@ -125,6 +127,7 @@ impl RaftEngine {
             term: metrics.current_term,
             voters: membership.voter_ids().collect(),
             learners: membership.learner_ids().collect(),
+            membership: metrics.membership_config.log_id().as_ref().map_or(0, |at| at.index),
             peers: membership.nodes().map(|(node, peer)| (*node, peer.clone())).collect(),
             changing: metrics.membership_config != metrics.committed_membership_config,
             last: metrics.last_log_index.unwrap_or(0),

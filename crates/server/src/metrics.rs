@@ -34,6 +34,8 @@ pub struct Metrics {
     backed_up_ms: AtomicI64,
     /// Backups that could not be taken.
     backups_failed: AtomicU64,
+    /// When the certificate for other nodes ends, in milliseconds since 1970; 0 if there is none.
+    certificate_ends_ms: AtomicI64,
 }
 
 impl Default for Metrics {
@@ -45,6 +47,7 @@ impl Default for Metrics {
             ingested: Default::default(),
             backed_up_ms: AtomicI64::new(0),
             backups_failed: AtomicU64::new(0),
+            certificate_ends_ms: AtomicI64::new(0),
         }
     }
 }
@@ -87,9 +90,20 @@ impl Metrics {
         self.backups_failed.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The certificate for other nodes ends at this time.
+    pub fn certificate(&self, ends: Time) {
+        self.certificate_ends_ms.store(ends.0, Ordering::Relaxed);
+    }
+
     /// Everything in the text format of Prometheus.
     #[must_use]
-    pub fn text(&self, shards: &[ShardHandle], engine: &EngineStats, now: Time) -> String {
+    pub fn text(
+        &self,
+        shards: &[ShardHandle],
+        engine: &EngineStats,
+        cluster: &ClusterFigures,
+        now: Time,
+    ) -> String {
         let mut registry = Registry::with_prefix("bellwether");
         registry.register_with_unit(
             "launch_lag",
@@ -109,6 +123,8 @@ impl Metrics {
         tallies(&mut registry, shards);
         shard_gauges(&mut registry, shards);
         engine_gauges(&mut registry, engine);
+        cluster_gauges(&mut registry, cluster);
+        self.certificates(&mut registry, now);
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &registry);
@@ -127,6 +143,19 @@ impl Metrics {
                 "Time since the newest complete backup was begun",
                 Unit::Seconds,
                 ConstGauge::new(now.since_ms(Time(newest)) as i64 / 1_000),
+            );
+        }
+    }
+
+    /// Absent where nodes need no certificate.
+    fn certificates(&self, registry: &mut Registry, now: Time) {
+        let ends = self.certificate_ends_ms.load(Ordering::Relaxed);
+        if ends != 0 {
+            registry.register_with_unit(
+                "peer_certificate_left",
+                "Time until the certificate for other nodes ends",
+                Unit::Seconds,
+                ConstGauge::new(ends.saturating_sub(now.0) / 1_000),
             );
         }
     }
@@ -161,21 +190,42 @@ impl Metrics {
     }
 }
 
+/// What a node knows of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterFigures {
+    /// Nodes, with this one.
+    pub nodes: usize,
+    /// Those that are not heard.
+    pub down: usize,
+    /// Shards that nobody leads who can do something about it.
+    pub leaderless: usize,
+    /// Entries of the log that the farthest replica of this node has yet to apply.
+    pub lag: u64,
+}
+
+fn cluster_gauges(registry: &mut Registry, cluster: &ClusterFigures) {
+    for (name, help, value) in [
+        ("nodes", "Nodes of the cluster, as this node knows them", cluster.nodes as u64),
+        ("nodes_down", "Those that this node does not hear", cluster.down as u64),
+        (
+            "shards_without_leader",
+            "Shards that nobody leads, as this node knows",
+            cluster.leaderless as u64,
+        ),
+        (
+            "replica_lag_entries",
+            "Log entries that the replica of this node that is farthest behind has yet to apply",
+            cluster.lag,
+        ),
+    ] {
+        registry.register(name, help, ConstGauge::new(value as i64));
+    }
+}
+
 fn tallies(registry: &mut Registry, shards: &[ShardHandle]) {
     let mut sum = Tally::default();
     for shard in shards {
-        let tally = *shard.status.tally.lock();
-        sum.launches += tally.launches;
-        sum.succeeded += tally.succeeded;
-        sum.failed += tally.failed;
-        sum.canceled += tally.canceled;
-        sum.lost += tally.lost;
-        sum.skipped += tally.skipped;
-        sum.retried += tally.retried;
-        sum.repeated += tally.repeated;
-        sum.stale_reports += tally.stale_reports;
-        sum.created += tally.created;
-        sum.misfired += tally.misfired;
+        sum += shard.status.counted.lock().so_far();
     }
     for (name, help, value) in [
         ("launches", "Attempts promised to workers", sum.launches),
@@ -201,7 +251,8 @@ fn tallies(registry: &mut Registry, shards: &[ShardHandle]) {
 fn shard_gauges(registry: &mut Registry, shards: &[ShardHandle]) {
     let sum = |of: &dyn Fn(&ShardHandle) -> u64| shards.iter().map(of).sum::<u64>() as i64;
     let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
-    registry.register("shards", "Shards led by this node", ConstGauge::new(shards.len() as i64));
+    let here = sum(&|shard| u64::from(shard.acts_here()));
+    registry.register("shards", "Shards that act on this node", ConstGauge::new(here));
     let open = sum(&|shard| load(&shard.status.open_runs));
     registry.register("open_runs", "Runs that have not ended", ConstGauge::new(open));
     let wheel = sum(&|shard| load(&shard.status.wheel_entries));

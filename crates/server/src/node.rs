@@ -69,10 +69,11 @@ impl Node {
         self.cluster.view()
     }
 
-    /// Whether there are no other nodes.
+    /// Whether there are no other nodes. One without a replica of shard 0, which has them all, does
+    /// not know of any yet.
     #[must_use]
     pub fn is_alone(&self) -> bool {
-        self.cluster.book.is_empty()
+        self.cluster.book.is_empty() && self.engine.has(0)
     }
 
     /// A view that shows everything about a shard that anybody was told of before this was called.

@@ -11,7 +11,8 @@ use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use bellwether_core::record::NodeRow;
-use bellwether_raft::net::{Dialing, SECRET_HEADER};
+use bellwether_core::time::Time;
+use bellwether_raft::net::{CLUSTER_HEADER, Dialing, NODE_HEADER, SECRET_HEADER};
 use bellwether_trust::PeerTls;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
@@ -19,12 +20,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::cluster::{rows_service, service};
+use crate::clock;
+use crate::cluster::{NodeIdentity, rows_service, service};
 use crate::config::{Config, InvalidConfig};
 use crate::node::Node;
 use crate::start::host_name;
 use crate::{http, live};
 
+/// Before a certificate ends, this long, it is said at every start.
+const WARN_BEFORE_S: i64 = 30 * 86_400;
 /// Shortest secret.
 const SECRET_MIN: usize = 16;
 
@@ -71,6 +75,8 @@ pub struct Peering {
     address: Option<SocketAddr>,
     tls: Option<Arc<rustls::ServerConfig>>,
     secret: Option<String>,
+    /// When the certificate ends.
+    good_until: Option<Time>,
     /// How others are reached.
     pub dialing: Dialing,
 }
@@ -83,6 +89,10 @@ impl Peering {
     pub async fn bind(config: &Config) -> anyhow::Result<Peering> {
         let tls = config.peer_tls.as_ref().map(PeerTls::load).transpose();
         let tls = tls.map_err(|error| InvalidConfig(error.to_string()))?;
+        let good_until = tls.as_ref().map(|tls| Time(tls.good_until_s.saturating_mul(1_000)));
+        if let Some(end) = good_until {
+            warn_of(end, clock::now());
+        }
         let (server, client) = tls.map(|tls| (tls.server, tls.client)).unzip();
         let (server, client) = (server.map(Arc::new), client.map(Arc::new));
         let dialing = Dialing { tls: client, secret: config.cluster_secret.clone() };
@@ -95,7 +105,7 @@ impl Peering {
         }
         let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
         let secret = config.cluster_secret.clone();
-        Ok(Peering { listener, address, tls: server, secret, dialing })
+        Ok(Peering { listener, address, tls: server, secret, good_until, dialing })
     }
 
     /// This node as it introduces itself.
@@ -115,17 +125,63 @@ impl Peering {
     /// Serves other nodes until told to stop.
     pub fn serve(self, node: &Arc<Node>, stop: &CancellationToken) -> Option<JoinHandle<()>> {
         let listener = self.listener?;
+        if let Some(end) = self.good_until {
+            node.metrics.certificate(end);
+        }
         let routes = tonic::service::Routes::new(node.engine.service());
         let routes = routes.add_service(service(node.cluster.clone()));
         let routes = routes.add_service(live::service(node.clone(), stop.clone()));
         let routes = routes.add_service(rows_service(node.cluster.clone()));
-        let mut router = routes.prepare().into_axum_router();
+        let router = routes.prepare().into_axum_router();
+        let identity = node.cluster.identity.clone();
+        let mut router = router.layer(middleware::from_fn(move |request, next| {
+            for_this_node(identity.clone(), request, next)
+        }));
         if let Some(secret) = self.secret {
             let expected: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
             router = router
                 .layer(middleware::from_fn(move |request, next| admit(expected, request, next)));
         }
         Some(tokio::spawn(http::serve(router, listener, self.tls, stop.clone())))
+    }
+}
+
+/// What is asked of nodes, which must be said for whom it is. Groups say it in their messages.
+const ASKED_OF_NODES: &str = "/bellwether.node.v1.";
+/// Whoever wants to join knows no node yet.
+const ASKED_OF_ANY: &str = "/bellwether.node.v1.Nodes/Join";
+
+/// Lets through what is for this node of this cluster. Where one was, another may be: one that took
+/// its place, or began a new cluster because its disk was not there. It must not do what the other
+/// was to do, least of all erase replicas.
+async fn for_this_node(identity: NodeIdentity, request: Request, next: Next) -> Response {
+    if is_for(&identity, &request) {
+        return next.run(request).await;
+    }
+    let NodeIdentity { cluster, node, .. } = identity;
+    let detail = format!("this is node {node} of cluster {cluster}, and not who was meant");
+    Status::failed_precondition(detail).into_http::<axum::body::Body>().into_response()
+}
+
+fn is_for(identity: &NodeIdentity, request: &Request) -> bool {
+    let path = request.uri().path();
+    if !path.starts_with(ASKED_OF_NODES) || path == ASKED_OF_ANY {
+        return true;
+    }
+    let said = |name: &str| request.headers().get(name).map(|value| value.as_bytes());
+    said(CLUSTER_HEADER) == Some(identity.cluster.as_bytes())
+        && said(NODE_HEADER) == Some(identity.node.to_string().as_bytes())
+}
+
+/// Says that a certificate ends soon, or has ended.
+fn warn_of(end: Time, now: Time) {
+    let left_s = end.0.saturating_sub(now.0) / 1_000;
+    if left_s < WARN_BEFORE_S {
+        tracing::warn!(
+            ends = %end,
+            "the certificate of this node is about to end or has, and nodes then accept one another no more: \
+             make another with 'bellwether cluster certs --replace' and start the node again"
+        );
     }
 }
 

@@ -34,6 +34,8 @@ pub struct PeerTls {
     pub server: ServerConfig,
     /// For connections that go out.
     pub client: ClientConfig,
+    /// Until when the node's certificate is good, in seconds since 1970.
+    pub good_until_s: i64,
 }
 
 impl PeerTls {
@@ -45,12 +47,14 @@ impl PeerTls {
         let (roots, _) = roots_of(&files.ca)?;
         let roots = Arc::new(roots);
         let chain = chain_of(&files.cert)?;
+        let good_until_s = end_of(&chain, &files.cert)?;
         let key = key_of(&files.key)?;
         let refused = |error: rustls::Error| refused(files, error);
         let provider = provider();
         Ok(PeerTls {
             server: server(&provider, &roots, &chain, &key).map_err(refused)?,
             client: client(&provider, &roots, chain, key).map_err(refused)?,
+            good_until_s,
         })
     }
 }
@@ -91,6 +95,20 @@ fn chain_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
         return Err(bad("it contains no certificate".to_owned()));
     }
     Ok(chain)
+}
+
+/// When the first certificate of a chain that expires does.
+fn end_of(chain: &[CertificateDer<'static>], path: &Path) -> Result<i64, TrustError> {
+    let mut first = i64::MAX;
+    for certificate in chain {
+        let parsed = x509_parser::parse_x509_certificate(certificate);
+        let (_, certificate) = parsed.map_err(|error| TrustError::Certificate {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        first = first.min(certificate.validity().not_after.timestamp());
+    }
+    Ok(first)
 }
 
 fn key_of(path: &Path) -> Result<PrivateKeyDer<'static>, TrustError> {

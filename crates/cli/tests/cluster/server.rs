@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bellwether_client::Client;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::address::own_address;
 
@@ -93,6 +95,20 @@ impl Server {
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Lets it stand still.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.process.id().cast_signed()), signal).unwrap();
     }
 
     /// Waits until it has ended by itself; whether that was in order.

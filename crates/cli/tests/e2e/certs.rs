@@ -58,6 +58,8 @@ fn nodes_with_certificates_of_one_directory_accept_one_another() {
     assert!(first.starts_with("made certs/ca.crt and certs/ca.key: the cluster's authority"));
     assert!(first.contains("made certs/a.crt and certs/a.key: a at 10.0.0.1, a.example, good"));
     assert!(first.contains("Keep ca.key safe"), "{first}");
+    let days = (load(path, "a").good_until_s - jiff::Timestamp::now().as_second()) / 86_400;
+    assert!((728..=730).contains(&days), "good for {days} days more");
     let second = certs(path, &["--node", "b", "--address", "::1", "--address", "b.example"]).ok();
     assert!(second.starts_with("used the authority of certs/ca.crt and certs/ca.key\n"));
     let (a, b) = (load(path, "a"), load(path, "b"));

@@ -45,7 +45,7 @@ pub(super) fn claim(
         }
     }
     slots.declare(shard, turn.open_heads());
-    Ok(budget == 0)
+    Ok(budget == 0 || turn.is_full_of_claims())
 }
 
 /// Claims the first runs of a lane, as many as workers have slots for. How many.

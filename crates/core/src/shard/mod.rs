@@ -35,6 +35,10 @@ const AGENDA_ENTRIES_MAX: usize = 32_768;
 pub const TURN_INPUTS_MAX: usize = 1_024;
 /// Keys after which a turn takes no more inputs. What is left waits for the next turn.
 const TURN_WRITES_MAX: usize = 8_192;
+/// The same in bytes, also for what is due. One commit is one record of the log and one message to
+/// each replica, which may be eight times as large; whatever is decided last may be as large as a
+/// request.
+const TURN_BYTES_MAX: usize = 32 << 20;
 /// The longest a shard rests. It wakes for work; this only bounds the effect of a clock that was set.
 const REST_MS_MAX: u64 = MINUTE_MS;
 /// How often old history is looked for.
@@ -182,7 +186,7 @@ impl Leading {
         memory.workers = slots.roster();
         let shard = memory.shard;
         let turn = Turn::new(view, memory, now);
-        Ok(Step { turn, shard, now, due, prune, unfinished })
+        Ok(Step { turn, agenda, shard, now, due, prune, unfinished })
     }
 
     /// Takes note of the effects of a turn that has been committed. What is returned is to be
@@ -207,6 +211,7 @@ impl Leading {
 /// A turn of a shard that has begun.
 pub struct Step<'a> {
     turn: Turn<'a>,
+    agenda: &'a mut Agenda,
     shard: Shard,
     now: Time,
     due: Vec<(DueKey, Bytes)>,
@@ -218,7 +223,7 @@ impl Step<'_> {
     /// Whether it takes more inputs.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.turn.size() < TURN_WRITES_MAX
+        self.turn.size() < TURN_WRITES_MAX && self.turn.bytes() < TURN_BYTES_MAX
     }
 
     /// Decides about something that somebody asked for.
@@ -268,9 +273,13 @@ impl Step<'_> {
     /// # Errors
     /// When the store fails.
     pub fn finish(mut self, slots: &dyn Slots, stopping: bool) -> Result<Decided, StoreError> {
-        for (entry, value) in std::mem::take(&mut self.due) {
+        let mut due = std::mem::take(&mut self.due).into_iter();
+        while self.turn.bytes() < TURN_BYTES_MAX
+            && let Some((entry, value)) = due.next()
+        {
             self.take_note(Input::Due { entry, value })?;
         }
+        self.agenda.put_back(due);
         if self.prune {
             self.unfinished.pruned = self.now;
             let more = self.take_note(Input::Prune)? == Some(Reply::More(true));

@@ -36,7 +36,7 @@ impl Turn<'_> {
     ) -> Result<Claims, StoreError> {
         let mut claims = Claims::default();
         let mut left = Vec::new();
-        while claims.claimed < slots && left.len() < LEFT_MAX {
+        while claims.claimed < slots && left.len() < LEFT_MAX && !self.is_full_of_claims() {
             let Some(place) = self.memory.ready.pop(lane) else {
                 break;
             };

@@ -285,6 +285,22 @@ pub struct Tally {
     pub misfired: u64,
 }
 
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.launches += other.launches;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.canceled += other.canceled;
+        self.lost += other.lost;
+        self.skipped += other.skipped;
+        self.retried += other.retried;
+        self.repeated += other.repeated;
+        self.stale_reports += other.stale_reports;
+        self.created += other.created;
+        self.misfired += other.misfired;
+    }
+}
+
 /// A shard's memory.
 #[derive(Debug)]
 pub struct Memory {

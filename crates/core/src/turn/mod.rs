@@ -73,11 +73,17 @@ pub use overlay::Overlay;
 pub use restore::{Gap, HeldCount, RestoreCursor};
 pub use roster::{Offer, Roster};
 
+/// Bytes after which a turn claims nothing more. Runs that carry their job are written with it each
+/// time, and what one commit writes is one record of the log, for which there is a limit.
+const CLAIM_BYTES_MAX: usize = 64 << 20;
+
 /// One turn: decisions over a view, not yet committed.
 pub struct Turn<'a> {
     store: Overlay<'a>,
     /// Open runs that were read or changed in this turn, decoded; `None` once they have ended.
     runs: BTreeMap<RunId, Option<RunRow>>,
+    /// About as many bytes as they will take, and more for those that changed several times.
+    run_bytes: usize,
     /// Batches whose part in this shard has changed.
     parts_changed: BTreeSet<BatchId>,
     memory: &'a mut Memory,
@@ -100,6 +106,7 @@ impl<'a> Turn<'a> {
         Turn {
             store: Overlay::new(view),
             runs: BTreeMap::new(),
+            run_bytes: 0,
             parts_changed: BTreeSet::new(),
             memory,
             effects: Vec::new(),
@@ -156,6 +163,18 @@ impl<'a> Turn<'a> {
     #[must_use]
     pub fn size(&self) -> usize {
         self.store.len() + self.runs.len()
+    }
+
+    /// About how many bytes the turn would write, or more.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.store.bytes() + self.run_bytes
+    }
+
+    /// Whether it writes so much that runs are claimed in the next one.
+    #[must_use]
+    pub fn is_full_of_claims(&self) -> bool {
+        self.bytes() >= CLAIM_BYTES_MAX
     }
 
     /// The lanes in which runs wait, and how many.

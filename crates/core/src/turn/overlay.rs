@@ -14,13 +14,15 @@ pub struct Overlay<'v> {
     view: &'v dyn View,
     writes: [BTreeMap<Bytes, Option<Bytes>>; Family::ALL.len()],
     drops: Vec<Op>,
+    /// Bytes that have been written, also those that were written over.
+    bytes: usize,
 }
 
 impl<'v> Overlay<'v> {
     /// No writes yet.
     #[must_use]
     pub fn new(view: &'v dyn View) -> Overlay<'v> {
-        Overlay { view, writes: Default::default(), drops: Vec::new() }
+        Overlay { view, writes: Default::default(), drops: Vec::new(), bytes: 0 }
     }
 
     /// What is under it.
@@ -47,6 +49,7 @@ impl<'v> Overlay<'v> {
 
     /// Sets a key.
     pub fn put(&mut self, family: Family, key: Bytes, value: Bytes) {
+        self.bytes += key.len() + value.len();
         self.writes[family as usize].insert(key, Some(value));
     }
 
@@ -104,6 +107,12 @@ impl<'v> Overlay<'v> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.writes.iter().map(BTreeMap::len).sum::<usize>() + self.drops.len()
+    }
+
+    /// How many bytes have been written at most.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether nothing has been written.

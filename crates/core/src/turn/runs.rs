@@ -48,6 +48,8 @@ impl Turn<'_> {
         if !run::is_with_worker(run.status()) {
             self.memory.shares.ended(id);
         }
+        self.run_bytes += row.job.as_ref().map_or(0, |job| job.definition.len());
+        self.run_bytes += run.results.iter().map(|result| result.body.len()).sum::<usize>();
         row.run = Some(run);
         self.runs.insert(id, Some(row));
     }

@@ -59,8 +59,10 @@ fn segment(
 ) -> io::Result<Option<u64>> {
     let bytes = files.read(number)?;
     let header = SEGMENT_HEADER as usize;
-    // Nothing is written to a segment before its beginning is durable.
-    if newest && (bytes.len() < header || bytes.iter().all(|byte| *byte == 0)) {
+    // Nothing is written to a segment before its beginning is durable, and whatever is written then
+    // begins with a mark. Without one, the beginning may lack how some groups stand: if it became
+    // the oldest segment, they would have forgotten their votes.
+    if newest && (bytes.len() < header || !has_mark(&bytes.slice(header..))) {
         files.remove(number)?;
         return Ok(None);
     }
@@ -82,6 +84,20 @@ fn segment(
         files.sync(number)?;
     }
     Ok(Some(at as u64))
+}
+
+/// Whether anything was written after the beginning of a segment. Also behind bytes that have gone bad:
+/// then it is damaged, and not one that was never used.
+pub(super) fn has_mark(bytes: &Bytes) -> bool {
+    let mut at = 0;
+    while at < bytes.len() {
+        match record::read(&bytes.slice(at..)) {
+            Some((Record { what: Some(What::Mark(_)), .. }, _)) => return true,
+            Some((_, length)) => at += length,
+            None => at += 1,
+        }
+    }
+    false
 }
 
 /// Cuts off room that has not been written to, or an interrupted write.
@@ -134,7 +150,12 @@ fn take(found: &mut Found, record: Record, place: Place) -> Result<(), String> {
         }
         What::Vote(vote) => group.state.vote = Some(vote),
         What::Committed(point) => group.state.committed = Some(point),
-        What::Truncated(cut) => group.truncate(cut.after),
+        What::Truncated(cut) => {
+            group.truncate(cut.after);
+            for segment in found.segments.values_mut() {
+                segment.truncate(number, cut.after);
+            }
+        }
         What::Purged(point) => {
             if group.state.purged.is_none_or(|purged| purged.index <= point.index) {
                 group.purge(point);

@@ -305,6 +305,94 @@ fn old_segments_go_once_all_groups_have_purged_them() {
 }
 
 #[test]
+fn r112_entries_that_were_cut_off_keep_no_segment_alive() {
+    let mut world = World::new(Memory::default());
+    for act in [Act::Append(0, 40), Act::Turn, Act::Truncate(0, 39), Act::Append(0, 1), Act::Turn] {
+        world.act(act);
+    }
+    let fill = |world: &mut World| {
+        for _ in 0..20 {
+            world.act(Act::Append(1, 4));
+            world.act(Act::Turn);
+        }
+    };
+    fill(&mut world);
+    // Group 0 is quiet from here on, and needs nothing of what it has written.
+    for act in [Act::Purge(0, 100), Act::Purge(1, 100), Act::Turn] {
+        world.act(act);
+    }
+    assert!(world.files.list().unwrap().len() <= 2, "nobody needs the others");
+    // The same after a start.
+    for act in [Act::Append(0, 40), Act::Turn, Act::Truncate(0, 39), Act::Append(0, 1), Act::Turn] {
+        world.act(act);
+    }
+    fill(&mut world);
+    for act in [Act::Crash(100, false), Act::Purge(0, 100), Act::Purge(1, 100), Act::Turn] {
+        world.act(act);
+    }
+    assert!(world.files.list().unwrap().len() <= 2, "nobody needs the others");
+}
+
+#[test]
+fn r67_a_write_for_which_nobody_waited_may_be_lost_and_a_later_one_not() {
+    let mut world = World::new(Memory::default());
+    let length = |world: &World| world.files.read(1).unwrap().len();
+    world.act(Act::Append(0, 2));
+    world.act(Act::Turn);
+    let durable = length(&world);
+    world.act(Act::Purge(0, 1));
+    world.act(Act::Turn);
+    world.act(Act::Append(0, 1));
+    world.act(Act::Turn);
+    assert!(length(&world) < 300, "all in one segment");
+    // The power fails while the last write is synced: its pages are on the disk, others are not.
+    world.files.rot(1, durable + 9);
+    let (log, _) = Log::with_pump(world.files.clone(), options()).unwrap();
+    assert_eq!(look(&log.group(0).unwrap()).entries, [entry(1, 0), entry(1, 1)]);
+}
+
+#[test]
+fn r67_a_segment_whose_beginning_was_cut_short_makes_nobody_forget_a_vote() {
+    let mut world = World::new(Memory::default());
+    for group in 0..3 {
+        world.act(Act::Vote(group));
+    }
+    while world.files.list().unwrap().len() < 2 {
+        world.act(Act::Append(0, 1));
+        world.act(Act::Turn);
+    }
+    let votes: Vec<_> = (0..3).map(|group| world.group(group).state().vote).collect();
+    let beginning = world.files.read(2).unwrap();
+    let sound = world.files.0.lock().segments.clone();
+    for length in 0..beginning.len() {
+        let torn = beginning.slice(..length);
+        if super::recover::has_mark(&torn.slice(16.min(length)..)) {
+            break;
+        }
+        let mut segments = sound.clone();
+        let segment = segments.get_mut(&2).unwrap();
+        segment.bytes.truncate(length);
+        segment.durable = length;
+        world.files.0.lock().segments = segments;
+        let (log, mut pump) = Log::with_pump(world.files.clone(), options()).unwrap();
+        // The first segment goes, and the log is opened again.
+        let upto = log.group(0).unwrap().read(0..u64::MAX, usize::MAX).unwrap();
+        let upto = upto.last().unwrap().point;
+        for n in 1..=20 {
+            let next = entry(1, upto.index + n);
+            log.group(0).unwrap().append(vec![next], Box::new(|done| done.unwrap())).unwrap();
+            while pump.turn() {}
+        }
+        log.group(0).unwrap().purge(point(1, upto.index + 20)).unwrap();
+        while pump.turn() {}
+        assert!(!world.files.list().unwrap().contains(&1));
+        let (log, _) = Log::with_pump(world.files.clone(), options()).unwrap();
+        let after: Vec<_> = (0..3).map(|group| log.group(group).unwrap().state().vote).collect();
+        assert_eq!(after, votes, "cut to {length} bytes");
+    }
+}
+
+#[test]
 fn damage_in_the_midst_is_not_mistaken_for_an_interrupted_write() {
     let mut world = World::new(Memory::default());
     for _ in 0..3 {

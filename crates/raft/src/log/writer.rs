@@ -48,12 +48,25 @@ pub(super) struct Segment {
     pub highest: HashMap<u16, u64>,
 }
 
+impl Segment {
+    /// Entries of a group after this one are void: they keep nothing alive.
+    pub fn truncate(&mut self, group: u16, after: Option<Point>) {
+        match (self.highest.get_mut(&group), after) {
+            (Some(highest), Some(after)) => *highest = after.index.min(*highest),
+            (Some(_), None) => drop(self.highest.remove(&group)),
+            (None, _) => {}
+        }
+    }
+}
+
 pub(super) struct Writer {
     shared: Arc<Shared>,
     /// All segments, the one that is written last.
     segments: BTreeMap<u64, Segment>,
     /// Bytes in the segment that is written.
     length: u64,
+    /// How many of them have been synced.
+    durable: u64,
     /// How the groups stand after everything that has been written.
     states: BTreeMap<u16, GroupState>,
 }
@@ -65,7 +78,8 @@ impl Writer {
         length: u64,
         states: BTreeMap<u16, GroupState>,
     ) -> Writer {
-        Writer { shared, segments, length, states }
+        // What was found at the start has been synced.
+        Writer { shared, segments, length, durable: length, states }
     }
 
     /// Whether the log is to be closed.
@@ -109,7 +123,7 @@ impl Writer {
         }
         let segment = self.segment();
         let mut buffer = BytesMut::new();
-        let mark = What::Mark(Mark { durable: self.length });
+        let mark = What::Mark(Mark { durable: self.durable });
         record::write(&Record { group: 0, what: Some(mark) }, &mut buffer);
         let mut places = Vec::new();
         let mut purged = false;
@@ -126,10 +140,11 @@ impl Writer {
         }
         let files = &self.shared.files;
         files.append(segment, &buffer)?;
+        self.length += buffer.len() as u64;
         if !waiting.is_empty() {
             files.sync(segment)?;
+            self.durable = self.length;
         }
-        self.length += buffer.len() as u64;
         self.shared.placed(places);
         if purged {
             self.remove_segments()?;
@@ -174,7 +189,12 @@ impl Writer {
                 state.vote = Some(vote.clone());
                 What::Vote(vote)
             }
-            Write::Truncated(after) => What::Truncated(Cut { after }),
+            Write::Truncated(after) => {
+                for segment in self.segments.values_mut() {
+                    segment.truncate(group, after);
+                }
+                What::Truncated(Cut { after })
+            }
             Write::Purged(point) => {
                 state.purged = Some(point);
                 What::Purged(point)
@@ -216,6 +236,7 @@ impl Writer {
         files.append(number, &buffer)?;
         files.sync(number)?;
         self.length = buffer.len() as u64;
+        self.durable = self.length;
         self.segments.insert(number, Segment::default());
         Ok(())
     }

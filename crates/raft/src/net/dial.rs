@@ -24,6 +24,11 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The header that carries the secret.
 pub const SECRET_HEADER: &str = "bellwether-secret";
+/// The header that says for which cluster a request is. At an address there may be another than there
+/// was.
+pub const CLUSTER_HEADER: &str = "bellwether-cluster";
+/// The header that says for which of its nodes.
+pub const NODE_HEADER: &str = "bellwether-node";
 
 /// The way to a node.
 pub type Way = InterceptedService<Channel, Introduce>;
@@ -37,48 +42,70 @@ pub struct Dialing {
     pub secret: Option<String>,
 }
 
-/// Adds the secret to every request.
+/// Adds the secret to every request, and for whom it is.
 #[derive(Clone)]
-pub struct Introduce(Option<AsciiMetadataValue>);
+pub struct Introduce(Vec<(&'static str, AsciiMetadataValue)>);
 
 impl Interceptor for Introduce {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(secret) = &self.0 {
-            request.metadata_mut().insert(SECRET_HEADER, secret.clone());
+        for (name, value) in &self.0 {
+            request.metadata_mut().insert(*name, value.clone());
         }
         Ok(request)
     }
 }
 
+fn invalid(error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
+}
+
 impl Dialing {
-    /// The way to an address. The connection is made when it is first needed, and again whenever it
-    /// is lost.
+    /// The way to an address, whoever is there. The connection is made when it is first needed, and
+    /// again whenever it is lost.
     ///
     /// # Errors
     /// When the address or the secret makes no sense.
     pub fn way(&self, address: &str) -> io::Result<Way> {
-        let invalid = |error: &dyn std::fmt::Display| {
-            io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
-        };
+        Ok(InterceptedService::new(self.channel(address)?, Introduce(self.secret()?)))
+    }
+
+    /// The way to a node of a cluster at an address. If another is there, it refuses.
+    ///
+    /// # Errors
+    /// When one of them makes no sense.
+    pub fn way_to(&self, address: &str, cluster: &str, node: u64) -> io::Result<Way> {
+        let mut said = self.secret()?;
+        let cluster = AsciiMetadataValue::try_from(cluster).map_err(invalid)?;
+        said.push((CLUSTER_HEADER, cluster));
+        said.push((NODE_HEADER, AsciiMetadataValue::from(node)));
+        Ok(InterceptedService::new(self.channel(address)?, Introduce(said)))
+    }
+
+    fn secret(&self) -> io::Result<Vec<(&'static str, AsciiMetadataValue)>> {
+        let secret = self.secret.as_deref().map(AsciiMetadataValue::try_from);
+        let secret = secret.transpose().map_err(invalid)?;
+        let secret = secret.map(|mut secret| {
+            secret.set_sensitive(true);
+            (SECRET_HEADER, secret)
+        });
+        Ok(secret.into_iter().collect())
+    }
+
+    fn channel(&self, address: &str) -> io::Result<Channel> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|error| invalid(&error))?
+            .map_err(invalid)?
             .connect_timeout(CONNECT)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEPALIVE)
             .keep_alive_timeout(KEEPALIVE_TIMEOUT)
             .keep_alive_while_idle(true);
-        let secret = self.secret.as_deref().map(AsciiMetadataValue::try_from);
-        let mut secret = secret.transpose().map_err(|error| invalid(&error))?;
-        if let Some(secret) = &mut secret {
-            secret.set_sensitive(true);
-        }
-        let channel = match &self.tls {
+        Ok(match &self.tls {
             None => endpoint.connect_lazy(),
             Some(config) => {
                 let tls = TlsConnector::from(config.clone());
                 let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
                 let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                let name = ServerName::try_from(host).map_err(|error| invalid(&error))?;
+                let name = ServerName::try_from(host).map_err(invalid)?;
                 endpoint.connect_with_connector_lazy(tower::service_fn(move |uri: Uri| {
                     let (tls, name) = (tls.clone(), name.clone());
                     async move {
@@ -89,7 +116,6 @@ impl Dialing {
                     }
                 }))
             }
-        };
-        Ok(InterceptedService::new(channel, Introduce(secret)))
+        })
     }
 }

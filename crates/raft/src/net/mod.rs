@@ -12,7 +12,7 @@ mod server;
 
 pub use client::Network;
 pub(crate) use copies::Copies;
-pub use dial::{Dialing, SECRET_HEADER, Way};
+pub use dial::{CLUSTER_HEADER, Dialing, NODE_HEADER, SECRET_HEADER, Way};
 pub use server::{Groups, Service, service};
 
 /// The largest message that is sent or taken.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bellwether_core::waist::Shard;
 use bellwether_protocol::peer::v1 as wire;
@@ -10,12 +11,14 @@ use bellwether_protocol::peer::v1::snapshot_part::Part;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use openraft::Raft;
-use openraft::raft::TransferLeaderRequest;
+use openraft::async_runtime::WatchReceiver;
+use openraft::raft::{TransferLeaderRequest, VoteResponse};
 use openraft::type_config::alias::SnapshotOf;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert::{append_of, appended, ballot, log_id, vote, vote_request_of, vote_response};
 use super::{Identity, MESSAGE_MAX};
+use crate::engine::PROMISE;
 use crate::machine::Machine;
 use crate::snapshot::{Receiving, ShardCopy, discard, meta_of};
 use crate::types::Types;
@@ -32,7 +35,8 @@ pub fn service(
     groups: Arc<dyn Groups>,
     receiving: Receiving,
 ) -> PeersServer<Service> {
-    PeersServer::new(Service { identity, groups, receiving })
+    let started = Instant::now();
+    PeersServer::new(Service { identity, groups, receiving, started })
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX)
 }
@@ -42,6 +46,7 @@ pub struct Service {
     identity: Identity,
     groups: Arc<dyn Groups>,
     receiving: Receiving,
+    started: Instant,
 }
 
 fn malformed(error: io::Error) -> Status {
@@ -67,6 +72,18 @@ impl Service {
         number
             .and_then(|number| self.groups.group(number))
             .ok_or_else(|| Status::not_found(format!("there is no group {}", header.group)))
+    }
+
+    /// A refusal where a vote could do harm. Just after a start, when this process cannot know whom it
+    /// has promised before to count as leader for a while, and who answers without asking for as
+    /// long. And from a replica without a log: those that count have one before they vote, so this
+    /// one was removed, or is on its way to being one.
+    fn may_not_vote(&self, group: &Raft<Types, Machine>) -> Option<VoteResponse<Types>> {
+        let metrics = group.metrics();
+        let metrics = metrics.borrow_watched();
+        let too_early = self.started.elapsed() < PROMISE;
+        (too_early || metrics.last_log_index.is_none())
+            .then(|| VoteResponse::new(metrics.vote, None, false))
     }
 }
 
@@ -105,6 +122,9 @@ impl Peers for Service {
     ) -> Result<Response<wire::VoteResponse>, Status> {
         let mut request = request.into_inner();
         let group = self.group(request.header.take())?;
+        if let Some(refusal) = self.may_not_vote(&group) {
+            return Ok(Response::new(vote_response(&refusal)));
+        }
         let request = vote_request_of(request).map_err(malformed)?;
         let answer = group.vote(request).await.map_err(stopped)?;
         Ok(Response::new(vote_response(&answer)))
@@ -116,6 +136,9 @@ impl Peers for Service {
     ) -> Result<Response<wire::VoteResponse>, Status> {
         let mut request = request.into_inner();
         let group = self.group(request.header.take())?;
+        if let Some(refusal) = self.may_not_vote(&group) {
+            return Ok(Response::new(vote_response(&refusal)));
+        }
         let request = vote_request_of(request).map_err(malformed)?;
         let answer = group.pre_vote(request).await.map_err(stopped)?;
         Ok(Response::new(vote_response(&answer)))

@@ -1,7 +1,9 @@
 //! Backups by themselves, every so often.
 //!
-//! The time counts from the newest one of this cluster in the place, so a server that is started
-//! again does not begin with a backup. One that fails is tried again soon.
+//! Of several nodes the one takes them on which shard 0 acts. The time counts from the newest one of this
+//! cluster in the place, whoever took it, so neither a server that is started again nor a node to
+//! which shard 0 moves begins with a backup, and every node knows how old the newest is. One that
+//! fails is tried again soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use crate::node::Node;
 
 /// How long to wait after a failure, or while another is being taken.
 const AGAIN: Duration = Duration::from_secs(60);
+/// How long not to look at the place at most: another node may have taken one.
+const LOOK_EVERY: Duration = Duration::from_secs(300);
 
 /// Takes backups as the settings say, until the server stops.
 pub fn keep_schedule(node: &Arc<Node>) {
@@ -35,38 +39,42 @@ struct Schedule {
 
 impl Schedule {
     async fn run(&self) {
-        let mut wait = match self.newest().await {
-            Some(newest) => {
+        let again = self.every.min(AGAIN);
+        let mut newest: Option<Time> = None;
+        loop {
+            match self.newest().await {
+                Ok(found) => newest = newest.max(found),
+                // Nobody knows whether one is due, so none is taken: old ones would go for it.
+                Err(error) => {
+                    tracing::warn!(to = self.to, %error, "the backups there cannot be looked at");
+                    tokio::time::sleep(again).await;
+                    continue;
+                }
+            }
+            let due_in = newest.map_or(Duration::ZERO, |newest| {
                 self.node.metrics.backed_up(newest);
                 let age = Duration::from_millis(clock::now().since_ms(newest));
                 self.every.saturating_sub(age)
+            });
+            if !due_in.is_zero() {
+                tokio::time::sleep(due_in.min(LOOK_EVERY)).await;
+            } else if let Some(taken) = self.once().await {
+                newest = newest.max(Some(Time(taken.begun_ms)));
+            } else {
+                tokio::time::sleep(again).await;
             }
-            None => Duration::ZERO,
-        };
-        loop {
-            tokio::time::sleep(wait).await;
-            wait = match self.once().await {
-                Some(manifest) => {
-                    let age = clock::now().since_ms(Time(manifest.begun_ms));
-                    self.every.saturating_sub(Duration::from_millis(age))
-                }
-                None => self.every.min(AGAIN),
-            };
         }
     }
 
     /// When the newest backup of this cluster was begun.
-    async fn newest(&self) -> Option<Time> {
-        let place = Place::open(&self.to).ok()?;
-        let all = bellwether_backup::list(&place, super::LISTED_MAX).await.ok()?;
-        let manifests = all.into_iter().filter_map(|listed| listed.manifest);
-        let own =
-            manifests.filter(|manifest| manifest.cluster == self.node.cluster.identity.cluster);
-        own.map(|manifest| Time(manifest.begun_ms)).max()
+    async fn newest(&self) -> bellwether_backup::Result<Option<Time>> {
+        let place = Place::open(&self.to)?;
+        let own = &self.node.cluster.identity.cluster;
+        let newest = bellwether_backup::newest_readable(&place, own).await?;
+        Ok(newest.map(|newest| Time(newest.begun_ms)))
     }
 
     async fn once(&self) -> Option<Manifest> {
-        // Of several nodes, one takes them: that on which shard 0 acts.
         if !self.node.shards[0].acts_here() {
             return None;
         }

@@ -42,6 +42,7 @@ impl Cluster {
                 behind: standing.behind,
                 voters: standing.voters,
                 learners: standing.learners,
+                membership: standing.membership,
                 changing: standing.changing,
                 confirmed_ms: standing
                     .confirmed
@@ -154,6 +155,7 @@ impl Cluster {
                 self.engine.set_address(known.row.node, &known.row.peer_address);
             }
             if !company {
+                *self.company.lock() = None;
                 continue;
             }
             self.company.lock().get_or_insert_with(Instant::now);

@@ -46,6 +46,8 @@ const SETTLED: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(3);
 /// A leader that has answered so lately knows which workers are here.
 const IN_TOUCH: Duration = Duration::from_secs(2);
+/// No leader acts under this term.
+const NOT_SETTLED: u64 = 0;
 /// How often workers are looked after.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -181,8 +183,16 @@ impl Cluster {
         said.acting.map(|acting| acting.term)
     }
 
-    /// Wakes those who claim where the leader has changed since they last asked it.
+    /// Wakes those who claim where the leader has changed since they last asked it, or where a claim
+    /// of which nobody knew what came of it may have arrived late, after the leader was asked.
     pub(super) fn look_at_leaders(&self) {
+        let lease = self.hands().lease;
+        self.unsure.lock().retain(|shard, since| {
+            if since.elapsed() > lease {
+                self.settled.lock().insert(*shard, NOT_SETTLED);
+            }
+            since.elapsed() <= lease
+        });
         for handle in &self.shards {
             let known = self.settled.lock().get(&handle.shard).copied();
             if self.acting_term(handle.shard).is_some_and(|term| Some(term) != known) {
@@ -302,10 +312,11 @@ impl Cluster {
             }
             asked => {
                 if let Asked::Unknown = asked {
-                    self.settled.lock().remove(&shard);
+                    self.settled.lock().insert(shard, NOT_SETTLED);
                     while self.agree(shard).await.is_none() {
                         tokio::time::sleep(AGAIN).await;
                     }
+                    self.unsure.lock().insert(shard, Instant::now());
                 }
                 for grant in grants {
                     dispatch.put_back(&grant.worker, &grant.lane, grant.slots);
@@ -388,6 +399,8 @@ impl Cluster {
         if term == 0 || self.engine.read_point(shard).await.is_err() {
             return None;
         }
+        // What was asked for before this, be it a claim that nobody waits for any more, can be seen.
+        handle.barrier().await;
         let engine = self.engine.clone();
         let wanted: BTreeSet<String> = workers.into_iter().collect();
         let looking = tokio::task::spawn_blocking(move || {
@@ -475,23 +488,36 @@ impl Cluster {
                 let here = worker == own || hands.remotes.has_seat(worker);
                 (!here).then(|| self.book.has_worker(worker))
             });
-            if !unseen.is_empty() {
-                self.give_up(unseen).await;
-            }
+            // First: whoever takes over counts on it.
             if let Some(worker) = &hands.worker {
                 for (run, token) in worker.running().attempts() {
-                    if self.untouched(run.job.shard()) > hands.lease {
+                    if self.is_cut_off_from(run.job.shard(), hands.lease) {
                         worker.lose(run, token);
                     }
                 }
             }
+            if !unseen.is_empty() {
+                self.give_up(unseen).await;
+            }
         }
     }
 
+    /// Whether this node has not been in touch with the leader of a shard for so long. One that has
+    /// had company only since then has not been cut off.
+    fn is_cut_off_from(&self, shard: Shard, lasting: Duration) -> bool {
+        let touched = self.touched.lock().get(&shard).copied();
+        let since = touched.max(*self.company.lock());
+        since.is_some_and(|since| since.elapsed() > lasting)
+    }
+
+    /// Gives up what workers have that are connected nowhere. Those of whom a shard cannot be asked
+    /// are looked at again.
     async fn give_up(&self, workers: Vec<String>) {
         let lease = self.hands().lease;
         for handle in self.shards.iter().filter(|handle| handle.acts_here()) {
-            let Some((_, held)) = self.held_here(handle.shard, workers.clone()).await else {
+            let held = self.held_here(handle.shard, workers.clone());
+            let Ok(Some((_, held))) = tokio::time::timeout(CLAIM_WITHIN, held).await else {
+                workers.iter().for_each(|worker| self.holders.note(worker));
                 continue;
             };
             for StillHeld { worker, run, token, .. } in held {

@@ -24,17 +24,14 @@ pub struct Other {
 impl Cluster {
     /// The way to what is live on a node.
     fn live(&self, node: u64) -> io::Result<LiveClient<Way>> {
-        let address = self.book.address(node).filter(|address| !address.is_empty());
-        let address = address.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, format!("node {node} cannot be reached"))
-        })?;
-        if let Some(way) = self.live_ways.lock().get(&address) {
+        let place = (node, self.address(node)?);
+        if let Some(way) = self.live_ways.lock().get(&place) {
             return Ok(way.clone());
         }
-        let way = LiveClient::new(self.dialing.way(&address)?)
+        let way = LiveClient::new(self.dial(&place)?)
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
-        self.live_ways.lock().insert(address, way.clone());
+        self.live_ways.lock().insert(place, way.clone());
         Ok(way)
     }
 

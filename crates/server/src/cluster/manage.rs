@@ -22,6 +22,7 @@ use bellwether_raft::types::Peer;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
+use super::strays::{Stray, strays};
 use super::wire::attend::{Said, SaidOfReplica};
 use super::{Cluster, Known};
 use crate::clock;
@@ -66,6 +67,8 @@ impl Cluster {
             }
             self.complete_replicas().await;
             let said = self.all_say();
+            let being_changed = busy.lock().clone();
+            self.drop_strays(&said, &being_changed).await;
             let standing = standing(&said);
             for (step, voters) in self.plan(&said, &standing) {
                 let shard = shard_of(step);
@@ -171,13 +174,27 @@ impl Cluster {
                 self.book.get(**node).is_some_and(|known| known.is_up())
                     && !has.contains(&(**node, replica.shard))
             });
-            missing.map(|node| self.ask_replica(*node, replica.shard, true))
+            missing.map(|node| self.ask_replica(*node, replica.shard, Wanted::Yes))
         });
         for asked in join_all(asking).await {
             if let Err(error) = asked {
                 tracing::debug!("a replica could not be completed: {error:#}");
             }
         }
+    }
+
+    /// Sees to it that no node has replicas that nobody counts on any more: of one that takes part no
+    /// more, whether it was up at the time or not. What they have of the log would never be
+    /// committed, and would be kept for ever.
+    async fn drop_strays(&self, said: &[(Instant, Said)], being_changed: &BTreeSet<Shard>) {
+        let strays = strays(said).into_iter().filter(|stray| !being_changed.contains(&stray.shard));
+        let asking = strays.map(async |Stray { node, shard, without }| {
+            match self.ask_replica(node, shard, Wanted::No { without }).await {
+                Ok(()) => tracing::info!(node, shard, "a replica was removed"),
+                Err(error) => tracing::debug!(node, shard, "a replica is not removed: {error:#}"),
+            }
+        });
+        join_all(asking).await;
     }
 
     /// Tells the groups that this node leads where their members are reached now.
@@ -245,7 +262,7 @@ impl Cluster {
     async fn take_step(&self, step: Step, voters: BTreeSet<u64>) -> anyhow::Result<()> {
         match step {
             Step::Place { shard, node, role } => {
-                self.ask_replica(node, shard, true).await?;
+                self.ask_replica(node, shard, Wanted::Yes).await?;
                 let what = match role {
                     Role::Voter => What::Vote(node),
                     Role::Learner => What::Learn(node),
@@ -253,10 +270,8 @@ impl Cluster {
                 self.ask_change(shard, what, voters, COPY_WITHIN).await
             }
             Step::Remove { shard, node } => {
-                self.ask_change(shard, What::Leave(node), voters, STEP_WITHIN).await?;
-                // One that is down is told when it is back, by never being asked again.
-                let _ = self.ask_replica(node, shard, false).await;
-                Ok(())
+                // What it has is removed once the leader says that it takes part no more.
+                self.ask_change(shard, What::Leave(node), voters, STEP_WITHIN).await
             }
             Step::Lead { shard, node } => {
                 self.ask_change(shard, What::Lead(node), voters, STEP_WITHIN).await
@@ -264,14 +279,19 @@ impl Cluster {
         }
     }
 
-    async fn ask_replica(&self, node: u64, shard: Shard, wanted: bool) -> anyhow::Result<()> {
+    async fn ask_replica(&self, node: u64, shard: Shard, wanted: Wanted) -> anyhow::Result<()> {
         if node == self.identity.node {
             return match wanted {
-                true => self.have_replica(shard).await,
-                false => self.drop_replica(shard).await,
+                Wanted::Yes => self.have_replica(shard).await,
+                Wanted::No { without } => self.drop_replica(shard, without).await,
             };
         }
-        let request = v1::ReplicaRequest { shard: Some(u32::from(shard)), wanted: Some(wanted) };
+        let (wanted, without) = match wanted {
+            Wanted::Yes => (true, None),
+            Wanted::No { without } => (false, Some(without)),
+        };
+        let shard = Some(u32::from(shard));
+        let request = v1::ReplicaRequest { shard, wanted: Some(wanted), without };
         let mut way = self.to(node)?;
         tokio::time::timeout(REPLICA_WITHIN, way.replica(request))
             .await
@@ -312,8 +332,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Has no replica of a shard any more.
-    pub(super) async fn drop_replica(&self, shard: Shard) -> anyhow::Result<()> {
+    /// Has no replica of a shard any more, unless it knows of a later entry than `without` that says
+    /// who takes part: what is asked for may have been long on its way, and the node be one that
+    /// counts again by now.
+    pub(super) async fn drop_replica(&self, shard: Shard, without: u64) -> anyhow::Result<()> {
         let member = self.engine.standing(shard).is_some_and(|standing| {
             standing.voters.contains(&self.identity.node)
                 && standing.leader == Some(self.identity.node)
@@ -322,7 +344,7 @@ impl Cluster {
             bail!("this node leads shard {shard}");
         }
         self.read_elsewhere(shard);
-        self.engine.erase(shard).await?;
+        self.engine.erase(shard, without).await?;
         Ok(())
     }
 
@@ -433,6 +455,16 @@ impl Cluster {
         });
         join_all(giving.collect::<Vec<_>>()).await;
     }
+}
+
+/// Whether a node is to have a replica.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Yes,
+    /// Not since this entry of the shard's log, which says who takes part.
+    No {
+        without: u64,
+    },
 }
 
 /// How the replicas of all shards stand, as whoever leads each of them says.

@@ -29,6 +29,7 @@ mod manage;
 mod passing;
 mod reading;
 mod service;
+mod strays;
 pub mod wire;
 mod workers;
 
@@ -81,10 +82,10 @@ pub struct Cluster {
     /// The other nodes.
     pub book: Book,
     dialing: Dialing,
-    /// Ways to other nodes, by address.
-    ways: Mutex<BTreeMap<String, Way>>,
+    /// Ways to other nodes, by number and address.
+    ways: Mutex<BTreeMap<(u64, String), Way>>,
     /// The same for what is live: on connections of their own, since much may go over them.
-    live_ways: Mutex<BTreeMap<String, LiveClient<Way>>>,
+    live_ways: Mutex<BTreeMap<(u64, String), LiveClient<Way>>>,
     /// Which shards are read here and which elsewhere.
     far: far::Far,
     /// The workers of this node, once it has any.
@@ -97,6 +98,8 @@ pub struct Cluster {
     heads: Mutex<BTreeMap<Shard, (u64, Vec<wire::claims::Head>)>>,
     /// The terms whose leaders and this node agree on what is with its workers.
     settled: Mutex<BTreeMap<Shard, u64>>,
+    /// Shards of which a claim was left open, and when the leader was asked about it.
+    unsure: Mutex<BTreeMap<Shard, Instant>>,
     /// When this node was last in touch with the leaders of shards.
     touched: Mutex<BTreeMap<Shard, Instant>>,
     /// Bytes on disk, and when they were counted: that means looking at every file.
@@ -144,6 +147,7 @@ impl Cluster {
             holders: Arc::default(),
             heads: Mutex::default(),
             settled: Mutex::default(),
+            unsure: Mutex::default(),
             touched: Mutex::default(),
             disk: Mutex::default(),
             company: Mutex::default(),
@@ -241,20 +245,26 @@ impl Cluster {
     }
 
     fn way_to(&self, node: u64) -> io::Result<Way> {
-        let address = self.book.address(node).filter(|address| !address.is_empty());
-        let address = address.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, format!("node {node} cannot be reached"))
-        })?;
-        self.way(&address)
-    }
-
-    fn way(&self, address: &str) -> io::Result<Way> {
-        if let Some(way) = self.ways.lock().get(address) {
+        let place = (node, self.address(node)?);
+        if let Some(way) = self.ways.lock().get(&place) {
             return Ok(way.clone());
         }
-        let way = self.dialing.way(address)?;
-        self.ways.lock().insert(address.to_owned(), way.clone());
+        let way = self.dial(&place)?;
+        self.ways.lock().insert(place, way.clone());
         Ok(way)
+    }
+
+    /// Where a node is reached.
+    fn address(&self, node: u64) -> io::Result<String> {
+        let address = self.book.address(node).filter(|address| !address.is_empty());
+        address.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, format!("node {node} cannot be reached"))
+        })
+    }
+
+    /// A new way to a node at an address.
+    fn dial(&self, (node, address): &(u64, String)) -> io::Result<Way> {
+        self.dialing.way_to(address, &self.identity.cluster, *node)
     }
 
     /// This node does not belong to the cluster any more.

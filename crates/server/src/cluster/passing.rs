@@ -82,7 +82,13 @@ impl Cluster {
         for (item, count) in items.into_iter().zip(counts) {
             let of_item: Vec<Option<Answer>> =
                 (0..count).map(|_| answers.next().flatten()).collect();
-            left.extend(settle(shard, item, of_item, &mut decided));
+            // One with nothing in it is there to hear that what was said before is stored.
+            match item {
+                Item::Reports(reports, stored) if reports.is_empty() && !left.is_empty() => {
+                    left.push(Item::Reports(reports, stored));
+                }
+                item => left.extend(settle(shard, item, of_item, &mut decided)),
+            }
         }
         if !decided.is_empty() {
             self.clone().answer(shard, seen_at, decided);
@@ -179,7 +185,8 @@ fn never_arrived(status: &tonic::Status) -> bool {
         }
         source = error.source();
     }
-    status.code() == tonic::Code::Unauthenticated
+    // Whoever was there was not the one it was for, or did not let it in.
+    matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::FailedPrecondition)
 }
 
 /// A request that was decided, and how.

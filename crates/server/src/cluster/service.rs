@@ -108,7 +108,7 @@ impl Nodes for Service {
         let wanted = request.wanted.ok_or_else(|| Status::invalid_argument("wanted or not?"))?;
         let done = match wanted {
             true => self.0.have_replica(shard).await,
-            false => self.0.drop_replica(shard).await,
+            false => self.0.drop_replica(shard, request.without.unwrap_or(0)).await,
         };
         done.map_err(|error| Status::internal(format!("{error:#}")))?;
         Ok(Response::new(v1::ReplicaAnswer {}))

@@ -18,6 +18,7 @@ use super::jobs_control::{note, until};
 use super::present;
 use crate::access::Caller;
 use crate::node::Node;
+use crate::shard::Failure;
 
 /// Which groups to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -88,6 +89,7 @@ async fn change(
         let detail = "names of groups and namespaces have 1 to 128 characters";
         return Err(Problem::new(422, "invalid_name", detail).at("group").into());
     }
+    let mut begun = false;
     for shard in &node.shards {
         loop {
             let input = Input::Group {
@@ -96,7 +98,15 @@ async fn change(
                 group: group.to_owned(),
                 change: change.clone(),
             };
-            if shard.ask(input).await? != Reply::More(true) {
+            let reply = shard.ask(input).await.map_err(|failure| match failure {
+                // Others have made the change: that nothing was decided would not be true.
+                Failure::NoLeader(_) | Failure::Overloaded | Failure::Stopped if begun => {
+                    Failure::Unknown(shard.shard)
+                }
+                failure => failure,
+            })?;
+            begun = true;
+            if reply != Reply::More(true) {
                 break;
             }
         }

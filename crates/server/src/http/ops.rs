@@ -6,10 +6,13 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use bellwether_api::Problem;
+use bellwether_core::waist::Shard;
 use bellwether_store::Engine;
 
 use super::answer::Answer;
+use super::present_cluster;
 use crate::clock;
+use crate::metrics::ClusterFigures;
 use crate::node::Node;
 
 /// Whether the process lives.
@@ -39,14 +42,14 @@ pub async fn readyz(State(node): State<Arc<Node>>) -> Answer<&'static str> {
     }
 }
 
-/// Which shards nobody leads, in a sentence.
+/// Which shards nobody leads.
+fn without_leader(node: &Node) -> impl Iterator<Item = Shard> {
+    node.shard_numbers().into_iter().filter(|shard| !node.cluster.is_led(*shard))
+}
+
+/// The same in a sentence.
 fn led_by_nobody(node: &Node) -> Option<String> {
-    let shards = node.shard_numbers();
-    let without: Vec<String> = shards
-        .into_iter()
-        .filter(|shard| !node.cluster.is_led(*shard))
-        .map(|shard| shard.to_string())
-        .collect();
+    let without: Vec<String> = without_leader(node).map(|shard| shard.to_string()).collect();
     match without.as_slice() {
         [] => None,
         [shard] => Some(format!("shard {shard} has no leader; are enough nodes up?")),
@@ -56,11 +59,24 @@ fn led_by_nobody(node: &Node) -> Option<String> {
     }
 }
 
+fn cluster_figures(node: &Node) -> ClusterFigures {
+    let known = present_cluster::cluster(&node.cluster, Vec::new());
+    let own = node.cluster.row().name;
+    let lags = known.shards.iter().filter_map(|shard| shard.lag.get(&own));
+    ClusterFigures {
+        nodes: known.nodes.len(),
+        down: known.nodes.iter().filter(|node| node.state == "down").count(),
+        leaderless: without_leader(node).count(),
+        lag: lags.max().copied().unwrap_or(0),
+    }
+}
+
 /// Figures in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations", operation_id = "metrics",
     responses((status = 200, description = "The figures", body = String, content_type = "application/openmetrics-text")))]
 pub async fn metrics(State(node): State<Arc<Node>>) -> impl IntoResponse {
-    let text = node.metrics.text(&node.shards, &node.engine.stats(), clock::now());
+    let cluster = cluster_figures(&node);
+    let text = node.metrics.text(&node.shards, &node.engine.stats(), &cluster, clock::now());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], text)
 }

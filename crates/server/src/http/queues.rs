@@ -17,7 +17,7 @@ use bellwether_api::{
 use bellwether_core::id::RunId;
 use bellwether_core::read;
 use bellwether_core::run as life;
-use bellwether_core::turn::{Input, Reply};
+use bellwether_core::turn::{Input, Reply, Report};
 use futures::future::join_all;
 
 use super::BATCH_BODY_MAX;
@@ -229,16 +229,19 @@ pub async fn complete(
             reports.push((at, report));
         }
     }
-    let told: Vec<_> = reports.iter().map(|(_, report)| report.clone()).collect();
     let asked = reports.into_iter().map(|(at, report)| {
         let node = node.clone();
-        let attempt = (report.run, report.token);
-        async move { (at, attempt, node.ask(report.run.job, Input::Report(report)).await) }
+        let asked = Input::Report(report.clone());
+        async move { (at, node.ask(report.run.job, asked).await, report) }
     });
     let replies = join_all(asked).await;
-    // Only now: until then the worker counts as holding them.
-    node.remotes.reported(&request.worker, &told);
-    for (at, (run, token), reply) in replies {
+    // Only now, and only those that have been decided: until then the worker counts as holding them.
+    // What this node did not know to be with it would be given back to the queue, and start again.
+    let is_decided = |reply: &_| matches!(reply, Ok(_) | Err(Failure::Rejected(_)));
+    let decided = replies.iter().filter(|(_, reply, _)| is_decided(reply));
+    let decided: Vec<_> = decided.map(|(_, _, report)| report.clone()).collect();
+    node.remotes.reported(&request.worker, &decided);
+    for (at, reply, Report { run, token, .. }) in replies {
         match reply {
             Ok(Reply::Stale) => {
                 let known = read::run(&*node.view_of(run.job.shard()).await?, run)?;

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bellwether_core::bounds::Answer as Left;
 use bellwether_core::id::RunId;
@@ -21,6 +22,8 @@ use super::inbox::Inbox;
 
 /// Requests that may wait in a shard before new ones are turned away.
 const REQUESTS_MAX: u64 = 20_000;
+/// How long a request may take altogether: longer than it waits for a leader, and that may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// Why a request to a shard came to nothing.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -152,24 +155,58 @@ pub struct ShardStatus {
     /// Whether others have replicas: then another may lead at any time, and what workers said is
     /// kept until it is durable.
     pub(super) shared: AtomicBool,
-    /// What was decided so far.
-    pub tally: Mutex<Tally>,
+    /// What was decided since the server was started.
+    pub counted: Mutex<Counted>,
     /// Runs that wait for a worker, by queue.
     pub ready: Mutex<Vec<(String, u64)>>,
     /// Runs that are with workers, by queue.
     pub running: Mutex<Vec<(String, u64)>>,
 }
 
+/// What a shard has decided on this node, in all the terms that it was led here. It never becomes
+/// less: whoever reads counters would take that for a restart.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    /// In the terms before.
+    before: Tally,
+    /// In the one in which it acts.
+    now: Tally,
+}
+
+impl Counted {
+    /// All of it.
+    #[must_use]
+    pub fn so_far(&self) -> Tally {
+        let mut sum = self.before;
+        sum += self.now;
+        sum
+    }
+
+    /// In this term it is so much by now.
+    pub(super) fn set(&mut self, now: Tally) {
+        self.now = now;
+    }
+
+    /// The term is over.
+    fn end(&mut self) {
+        *self = Counted { before: self.so_far(), now: Tally::default() };
+    }
+}
+
 /// Something that a shard was asked for.
-pub struct Asked(oneshot::Receiver<Result<Reply, Failure>>);
+pub struct Asked(Shard, oneshot::Receiver<Result<Reply, Failure>>);
 
 impl Asked {
-    /// Waits until it is durable.
+    /// Waits until it is durable, but not for ever: a leader that is cut off from the others cannot
+    /// commit, and does not know whether they have what it sent them.
     ///
     /// # Errors
     /// When it was rejected or could not be decided.
     pub async fn answer(self) -> Result<Reply, Failure> {
-        self.0.await.unwrap_or(Err(Failure::Stopped))
+        match tokio::time::timeout(ANSWER_WITHIN, self.1).await {
+            Ok(answer) => answer.unwrap_or(Err(Failure::Stopped)),
+            Err(_) => Err(Failure::Unknown(self.0)),
+        }
     }
 }
 
@@ -243,7 +280,7 @@ impl ShardHandle {
         let (sender, answer) = oneshot::channel();
         self.status.requests.fetch_add(1, Ordering::Relaxed);
         self.pass(Item::Request(Box::new(input), sender));
-        Ok(Asked(answer))
+        Ok(Asked(self.shard, answer))
     }
 
     /// Passes on what workers say. Nothing is lost while this process runs.
@@ -429,6 +466,7 @@ impl ShardHandle {
         self.status.term.store(0, Ordering::Relaxed);
         self.status.open_runs.store(0, Ordering::Relaxed);
         self.status.wheel_entries.store(0, Ordering::Relaxed);
+        self.status.counted.lock().end();
         self.status.ready.lock().clear();
         self.status.running.lock().clear();
         self.way.acting.send_replace(false);

@@ -169,6 +169,8 @@ impl Looping {
                     }
                     step.take_note(Input::Lost { run, token, detail })?;
                 }
+                // Nobody waits for it any more, and nobody would hear what was claimed.
+                Message::Claim(_, answer) if answer.is_closed() => {}
                 Message::Claim(grants, answer) => {
                     for grant in &grants {
                         let Grant { lane, worker, slots, others } = grant;
@@ -301,7 +303,7 @@ impl Looping {
         let (status, memory) = (&self.handle.status, self.leading.memory());
         status.open_runs.store(memory.open_runs, Ordering::Relaxed);
         status.wheel_entries.store(self.leading.entries() as u64, Ordering::Relaxed);
-        *status.tally.lock() = memory.tally;
+        status.counted.lock().set(memory.tally);
         let mut ready = status.ready.lock();
         ready.clear();
         ready.extend(memory.ready.lanes().map(|(lane, count)| (lane.queue.clone(), count as u64)));

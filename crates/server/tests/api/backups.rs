@@ -35,7 +35,7 @@ async fn r114_a_backup_can_be_asked_for_and_is_whole() {
     assert_eq!((backup.state, backup.shards_done), (BackupState::Complete, 4), "{backup:?}");
     assert_eq!((json!(backup.name), backup.error.as_ref()), (begun["name"].clone(), None));
     let place = Place::open_existing(&to(&world)).unwrap();
-    let manifest = find(&place, Some(&backup.name)).await.unwrap();
+    let manifest = find(&place, &backup.name).await.unwrap();
     assert_eq!(manifest.rows(), backup.rows);
     assert_eq!(verify(&place, manifest, &Default::default()).await.unwrap().problems, [""; 0]);
     let metrics = world.client.metrics().await.unwrap();

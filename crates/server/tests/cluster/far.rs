@@ -201,7 +201,7 @@ async fn check_backups(five: &Trio) {
         })
         .await;
         let place = Place::open(&to).unwrap();
-        let manifest = find(&place, Some(&begun.name)).await.unwrap();
+        let manifest = find(&place, &begun.name).await.unwrap();
         assert_eq!(manifest.shards.len(), usize::from(SHARDS));
         let kept: u64 =
             manifest.shards.iter().flat_map(|shard| &shard.rows.parts).map(|p| p.rows).sum();

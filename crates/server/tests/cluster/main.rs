@@ -4,8 +4,11 @@
 
 #[path = "../../../cli/tests/kill/address.rs"]
 mod address;
+mod addressed;
+mod backups;
 mod bounds;
 mod far;
+mod figures;
 mod leaving;
 mod live;
 mod moving;

@@ -29,7 +29,7 @@ pub struct ClusterArgs {
 #[derive(Subcommand, Debug)]
 enum Action {
     /// Show nodes, shards and workers
-    Status,
+    Status(status::StatusArgs),
     /// Take a node out of the cluster, for good
     Remove(remove::RemoveArgs),
     /// Make the certificates with which nodes accept one another (needs no server)
@@ -52,7 +52,7 @@ pub async fn run(args: ClusterArgs) -> Result<()> {
     let mut context = args.client.context()?;
     match args.action {
         Action::Certs(_) => {}
-        Action::Status => status::run(&mut context).await?,
+        Action::Status(args) => status::run(&mut context, &args).await?,
         Action::Remove(args) => remove::run(&mut context, args).await?,
         Action::Backup(args) => backup::run(&mut context, args).await?,
         Action::Backups => backups::run(&mut context).await?,

@@ -30,6 +30,9 @@ pub struct RestoreArgs {
     /// Which: its name, or a time for the newest one before it [default: the newest]
     #[arg(long, value_name = "BACKUP|TIME")]
     at: Option<String>,
+    /// Of which cluster, if there are several: its id, or what the names of its backups end in
+    #[arg(long, value_name = "ID")]
+    cluster: Option<String>,
     /// Show what there is, and restore nothing
     #[arg(long)]
     list: bool,
@@ -40,7 +43,7 @@ pub async fn run(context: &mut Context, args: RestoreArgs) -> Result<()> {
     let Some(data_dir) = args.data_dir.filter(|_| !args.list) else {
         return list(context, bellwether_backup::list(&place, LISTED_MAX).await?);
     };
-    let manifest = choose(&place, args.at.as_deref()).await?;
+    let manifest = choose(&place, args.at.as_deref(), args.cluster.as_deref()).await?;
     let id = format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>());
     let what = Restore { manifest, data_dir: data_dir.clone(), id, now: now() };
     let progress = Arc::new(Progress::default());
@@ -59,17 +62,25 @@ pub async fn run(context: &mut Context, args: RestoreArgs) -> Result<()> {
 }
 
 /// The backup that is meant.
-pub async fn choose(place: &Place, at: Option<&str>) -> Result<Manifest> {
-    let Some(at) = at.filter(|at| !at.starts_with("backup-")) else {
-        return Ok(bellwether_backup::find(place, at).await?);
-    };
-    let zone = jiff::tz::TimeZone::system();
-    let before = parse_time(at, &zone, now()).map_err(crate::exit::usage)?;
-    let all = bellwether_backup::list(place, LISTED_MAX).await?;
-    let complete = all.into_iter().filter_map(|listed| listed.manifest);
-    let found = complete.into_iter().find(|manifest| manifest.begun_ms <= before.0);
-    let missing = || BackupError::NotFound { name: at.to_owned(), place: place.to_string() };
-    Ok(found.ok_or_else(missing)?)
+pub async fn choose(place: &Place, at: Option<&str>, cluster: Option<&str>) -> Result<Manifest> {
+    let newest = bellwether_backup::newest;
+    match at {
+        None => Ok(newest(place, cluster, None).await?),
+        Some(name) if name.starts_with("backup-") => {
+            Ok(bellwether_backup::find(place, name).await?)
+        }
+        Some(at) => {
+            let zone = jiff::tz::TimeZone::system();
+            let before = parse_time(at, &zone, now()).map_err(crate::exit::usage)?;
+            let found = newest(place, cluster, Some(before)).await;
+            let missing =
+                || BackupError::NotFound { name: at.to_owned(), place: place.to_string() };
+            Ok(found.map_err(|error| match error {
+                BackupError::None(_) => missing(),
+                other => other,
+            })?)
+        }
+    }
 }
 
 fn list(context: &mut Context, all: Vec<Listed>) -> Result<()> {

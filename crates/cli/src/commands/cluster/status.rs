@@ -1,16 +1,36 @@
 //! `bellwether cluster status`: the nodes, their shards and the workers.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use bellwether_api::{Cluster, ShardState, Worker};
+use bellwether_core::placement::Rules;
+use clap::Args;
 
 use super::bytes_text;
+use crate::commands::patience::Patience;
 use crate::context::Context;
 use crate::exit::eprint_line;
-use crate::show::{Column, Table, Tone};
+use crate::show::{Column, Table, Tone, items_bar};
+
+/// How often to look.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Whoever lacks no more entries of the log has them within a moment.
+const NEARLY: u64 = 1_000;
+
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Wait until all nodes are up and all replicas have caught up: then the next node may be stopped
+    #[arg(long)]
+    wait: bool,
+}
 
 /// Shows it.
-pub async fn run(context: &mut Context) -> Result<()> {
-    let cluster = context.client.cluster().await?;
+pub async fn run(context: &mut Context, args: &StatusArgs) -> Result<()> {
+    let cluster = match args.wait {
+        true => when_whole(context).await?,
+        false => context.client.cluster().await?,
+    };
     let workers = context.client.workers().await?;
     say_missing("workers", &workers.missing_nodes);
     let workers = workers.items;
@@ -20,6 +40,49 @@ pub async fn run(context: &mut Context) -> Result<()> {
         print(context, &cluster, &workers)?;
     }
     Ok(())
+}
+
+/// Looks until nothing is amiss.
+async fn when_whole(context: &Context) -> Result<Cluster> {
+    let mut patience = Patience::default();
+    let bar = items_bar(0);
+    loop {
+        match context.client.cluster().await {
+            Ok(cluster) => {
+                patience.answered("");
+                let Some(amiss) = amiss(&cluster) else {
+                    bar.finish_and_clear();
+                    return Ok(cluster);
+                };
+                bar.set_message(format!("waiting: {amiss}"));
+            }
+            Err(error) => patience.after(error).await?,
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Why no node should be stopped now, if there is a reason.
+fn amiss(cluster: &Cluster) -> Option<String> {
+    if let Some(node) = cluster.nodes.iter().find(|node| node.state != "up") {
+        return Some(format!("{} is {}", node.name, node.state));
+    }
+    cluster.shards.iter().find_map(|shard| {
+        let number = shard.shard;
+        if shard.leader.is_none() {
+            return Some(format!("nobody leads shard {number}"));
+        }
+        if shard.voters.len() < Rules::default().replicas.min(cluster.nodes.len()) {
+            return Some(format!("shard {number} has yet to get replicas"));
+        }
+        shard.voters.iter().find_map(|voter| match shard.lag.get(voter) {
+            None => Some(format!("{voter} has yet to open shard {number}")),
+            Some(lag) if *lag > NEARLY => {
+                Some(format!("{voter} lacks {lag} entries of shard {number}"))
+            }
+            Some(_) => None,
+        })
+    })
 }
 
 fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result<()> {
@@ -45,6 +108,7 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
         Column::new("LISTENS"),
         Column::text("PEERS"),
         Column::new("STARTED"),
+        Column::text("VERSION"),
         Column::number("LEADS"),
         Column::number("REPLICAS"),
         Column::number("DISK"),
@@ -57,6 +121,7 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
             (node.listen.clone(), Tone::Plain),
             (node.peer.clone(), Tone::Plain),
             (node.started_at.map_or_else(String::new, |at| screen.when(at.0)), Tone::Plain),
+            (node.version.clone().unwrap_or_default(), Tone::Plain),
             (node.leads.to_string(), Tone::Plain),
             (node.replicas.to_string(), Tone::Plain),
             (bytes_text(node.disk_bytes), Tone::Plain),
@@ -163,5 +228,49 @@ pub fn say_missing(what: &str, missing: &[String]) {
             "did not answer, so its {what} are not shown: {}",
             missing.join(", ")
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn cluster(change: impl Fn(&mut Value)) -> Cluster {
+        let node = |number: u64, name: &str| {
+            json!({"node": number, "name": name, "state": "up", "listen": "", "peer": "",
+                "zone": "", "disk_bytes": 0, "leads": 1, "replicas": 1})
+        };
+        let mut cluster = json!({
+            "id": "c", "version": "1", "restored": [],
+            "nodes": [node(1, "a"), node(2, "b"), node(3, "c"), node(4, "d")],
+            "shards": [{"shard": 7, "leader": "a", "term": 1, "voters": ["a", "b", "c"],
+                "learners": ["d"], "lag": {"a": 0, "b": 1_000, "c": 3, "d": 9_999},
+                "open_runs": 0, "ready_runs": 0, "wheel_entries": 0}],
+        });
+        change(&mut cluster);
+        serde_json::from_value(cluster).unwrap()
+    }
+
+    #[test]
+    fn r117_a_cluster_is_whole_when_the_next_node_may_be_stopped() {
+        assert_eq!(amiss(&cluster(|_| {})), None);
+        for (change, why) in [
+            (("/nodes/2/state", json!("down")), "c is down"),
+            (("/nodes/2/state", json!("leaving")), "c is leaving"),
+            (("/shards/0/leader", json!(null)), "nobody leads shard 7"),
+            (("/shards/0/voters", json!(["a", "b"])), "shard 7 has yet to get replicas"),
+            (("/shards/0/lag", json!({"a": 0, "b": 0})), "c has yet to open shard 7"),
+            (("/shards/0/lag/c", json!(1_001)), "c lacks 1001 entries of shard 7"),
+        ] {
+            let changed = cluster(|all| *all.pointer_mut(change.0).unwrap() = change.1.clone());
+            assert_eq!(amiss(&changed).as_deref(), Some(why));
+        }
+        let alone = cluster(|all| {
+            all["nodes"].as_array_mut().unwrap().truncate(1);
+            all["shards"][0]["voters"] = json!(["a"]);
+        });
+        assert_eq!(amiss(&alone), None, "more cannot be had");
     }
 }

@@ -20,11 +20,14 @@ pub struct VerifyArgs {
     /// Which: its name, or a time for the newest one before it [default: the newest]
     #[arg(long, value_name = "BACKUP|TIME")]
     at: Option<String>,
+    /// Of which cluster, if there are several: its id, or what the names of its backups end in
+    #[arg(long, value_name = "ID")]
+    cluster: Option<String>,
 }
 
 pub async fn run(context: &mut Context, args: VerifyArgs) -> Result<()> {
     let place = Place::open_existing(&args.from)?;
-    let manifest = choose(&place, args.at.as_deref()).await?;
+    let manifest = choose(&place, args.at.as_deref(), args.cluster.as_deref()).await?;
     let progress = Arc::new(Progress::default());
     let checking = bellwether_backup::verify(&place, manifest, &progress);
     let verdict = watched("checking", &progress, checking).await?;

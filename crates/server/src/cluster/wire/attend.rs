@@ -63,6 +63,8 @@ pub struct SaidOfReplica {
     pub voters: BTreeSet<u64>,
     /// Who learns.
     pub learners: BTreeSet<u64>,
+    /// The entry of the log that says so.
+    pub membership: u64,
     /// Whether that is being changed.
     pub changing: bool,
     /// How long ago a majority last said that that node leads, if it does.
@@ -135,6 +137,7 @@ fn encode_replica(replica: &SaidOfReplica) -> v1::ReplicaState {
         behind: Some(replica.behind),
         voters: replica.voters.iter().copied().collect(),
         learners: replica.learners.iter().copied().collect(),
+        membership: Some(replica.membership),
         changing: Some(replica.changing),
         confirmed_ms: replica.confirmed_ms,
         acting: replica.acting.map(|acting| v1::ActingState {
@@ -188,6 +191,7 @@ fn decode_replica(message: v1::ReplicaState) -> Result<SaidOfReplica, WireError>
         behind: message.behind.unwrap_or(0),
         voters: message.voters.into_iter().collect(),
         learners: message.learners.into_iter().collect(),
+        membership: message.membership.unwrap_or(0),
         changing: required("ReplicaState.changing", message.changing)?,
         confirmed_ms: message.confirmed_ms,
         acting: acting.transpose()?,

@@ -83,13 +83,15 @@ impl Remotes {
 
     /// Lets go of workers that are looked after elsewhere: those that have left this node and are
     /// connected to another, and those that poll and have a seat at one of a lower number, unless they
-    /// are waiting here right now. Returns their names.
+    /// are waiting here right now or have something from here. The other node may not know of that,
+    /// and would give it back to the queue if nobody had it; it knows once the worker has named it
+    /// there, which it does before its lease ends, or the worker is given up here. Returns their names.
     pub fn let_go(&self, own: u64, elsewhere: &BTreeMap<Arc<str>, u64>) -> Vec<String> {
         let mut workers = self.workers.lock();
         let is_theirs = |(name, remote): &(&String, &Remote)| {
             let Some(node) = elsewhere.get(name.as_str()) else { return false };
             match &remote.polls {
-                Some(orders) => *node < own && orders.try_lock().is_ok(),
+                Some(orders) => *node < own && remote.held.is_empty() && orders.try_lock().is_ok(),
                 None => remote.open.is_none(),
             }
         };
@@ -137,6 +139,9 @@ mod tests {
         let asking = orders.lock().await;
         assert_eq!(remotes.let_go(2, &at(1)), Vec::<String>::new(), "it waits here for work");
         drop(asking);
+        remotes.take_up_held(vec![held("p")]);
+        assert_eq!(remotes.let_go(2, &at(1)), Vec::<String>::new(), "it has something from here");
+        remotes.take_up("p", &[(held("p").run, 1)]);
         assert_eq!(remotes.let_go(2, &at(1)), ["p"]);
         assert!(!remotes.has_seat("p"));
     }
