@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use bellwether_api::JobSpec;
 use bellwether_client::Client;
+use bellwether_protocol::node::v1::nodes_client::NodesClient;
 use bellwether_protocol::v1 as wire;
 use bellwether_protocol::v1::from_worker::Message as Said;
 use bellwether_protocol::v1::to_worker::Message as Told;
 use bellwether_protocol::v1::workers_client::WorkersClient;
+use bellwether_raft::net::{Dialing, Way};
 use bellwether_server::{Config, RunningServer};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -73,6 +75,13 @@ impl Node {
             assert!(begun.elapsed() < PATIENCE, "{what} is not answered: {answer}");
             interval.tick().await;
         }
+    }
+
+    /// The way to it for other nodes of its cluster.
+    pub async fn way(&self) -> NodesClient<Way> {
+        let cluster = self.client.cluster().await.unwrap().id;
+        let (address, node) = (self.server.peer_address().unwrap(), self.server.node_number());
+        NodesClient::new(Dialing::default().way_to(&address, &cluster, node).unwrap())
     }
 
     /// Connects a worker to the node that has the handler `echo`.
@@ -247,8 +256,9 @@ impl Trio {
 
     /// Stops all nodes.
     pub async fn stop(self) {
-        for node in self.nodes {
-            node.server.shutdown().await.unwrap();
+        let stopping = self.nodes.into_iter().map(|node| node.server.shutdown());
+        for stopped in futures::future::join_all(stopping).await {
+            stopped.unwrap();
         }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use bellwether_protocol::node::v1::ChangeRequest;
 use bellwether_protocol::node::v1::change_request::What;
-use bellwether_protocol::node::v1::nodes_client::NodesClient;
 
 use crate::nodes::{Node, Trio};
 
@@ -12,12 +11,9 @@ const SHARD: u16 = 1;
 
 /// Asks a node for a change of the shard: why it was refused, or nothing.
 async fn ask(node: &Node, what: What, voters: impl IntoIterator<Item = u64>) -> String {
-    let address = format!("http://{}", node.server.peer_address().unwrap());
-    let channel = tonic::transport::Endpoint::from_shared(address).unwrap();
-    let mut way = NodesClient::new(channel.connect().await.unwrap());
     let voters = voters.into_iter().collect();
     let request = ChangeRequest { shard: Some(SHARD.into()), what: Some(what), voters };
-    way.change(request).await.unwrap().into_inner().refused.unwrap_or_default()
+    node.way().await.change(request).await.unwrap().into_inner().refused.unwrap_or_default()
 }
 
 /// Two plans at once, or one that was long on its way, must not leave fewer voters than either of
