@@ -51,7 +51,13 @@ async fn r66_a_request_whose_leader_was_lost_says_so_and_is_safe_to_repeat_with_
     trio.settled().await;
     let filter = JobFilter { limit: Some(500), ..JobFilter::default() };
     for node in &trio.nodes {
-        let jobs = node.client.jobs(&filter).await.unwrap().items;
+        // Lists may be behind, above all at the node that stood still.
+        let mut jobs = Vec::new();
+        until("all jobs are listed", async || {
+            jobs = node.client.jobs(&filter).await.unwrap().items;
+            jobs.len() >= JOBS
+        })
+        .await;
         let keys: BTreeSet<_> = jobs.iter().map(|job| job.spec.key.clone()).collect();
         assert_eq!((jobs.len(), keys.len()), (JOBS, JOBS), "each once, as {} sees it", node.name());
     }
