@@ -151,11 +151,11 @@ pub fn shard_of_chunk(id: BatchId, chunk: u32, shards: usize) -> usize {
     (usize::from(id.shard()) + chunk as usize) % shards.max(1)
 }
 
-/// Of the chunks that are left those that have become jobs, though the batch does not know it yet.
+/// Of the chunks that are left those that have become jobs, though the batch does not know it yet, or
+/// knows it by now: what is given here of the batch may be older than what is given of its parts.
 #[must_use]
 pub fn made_already(id: BatchId, row: &BatchRow, parts: &[PartRow]) -> Vec<u32> {
-    let last = row.next_chunk.saturating_add(parts.len() as u32).min(row.chunks);
-    (row.next_chunk..last)
+    (row.next_chunk..row.chunks)
         .filter(|chunk| parts[shard_of_chunk(id, *chunk, parts.len())].next_chunk > *chunk)
         .collect()
 }

@@ -22,6 +22,17 @@ fn with_members(w: &mut World, count: usize) -> Vec<JobId> {
     w.members_of(batch_id(B))
 }
 
+/// What is known of the batch may be older than what is known of its parts: chunks that became jobs
+/// since are not to be counted as given up.
+#[test]
+fn r58_chunks_that_became_jobs_are_known_though_the_batch_looks_older() {
+    let id = BatchId(0);
+    let row = BatchRow { chunks: 6, next_chunk: 0, ..BatchRow::default() };
+    // Chunks take turns: 0 and 3 are of the first shard, 1 and 4 of the second, 2 and 5 of the third.
+    let parts = [4, 5, 3].map(|next_chunk| PartRow { next_chunk, ..PartRow::default() });
+    assert_eq!(made_already(id, &row, &parts), [0, 1, 2, 3, 4]);
+}
+
 fn counts(w: &World) -> Vec<(Count, u64)> {
     let part = w.part(batch_id(B)).unwrap();
     let all = [
