@@ -23,6 +23,11 @@ const EVERY: Duration = Duration::from_secs(1);
 const SEGMENTS_MAX: u64 = 6;
 /// The same while somebody gets a copy of it, and needs what came since.
 const SEGMENTS_FOR_COPIES: u64 = 32;
+/// One whose oldest entry keeps so many although it was compacted cannot purge it: it is not
+/// committed, because too few of its nodes are up. Its entries are written once more.
+const SEGMENTS_STUCK: u64 = 12;
+/// Unless they are more bytes than this.
+const CARRY_BYTES_MAX: u64 = 64 << 20;
 /// So many of the newest segments stay.
 const KEEP: u64 = 4;
 /// Whoever lacks no more entries than this has caught up.
@@ -49,8 +54,12 @@ pub(crate) async fn keep_small(
             if copies.need_after(load.group).is_some() {
                 follow(&copies, load.group, &member.raft);
             }
-            if let Some(old) = can_go(&load, copies.need_after(load.group)) {
+            let needed_after = copies.need_after(load.group);
+            if let Some(old) = can_go(&load, needed_after) {
                 compact(load.group, &member.raft, old).await;
+            }
+            if load.segments >= SEGMENTS_STUCK && needed_after.is_none() {
+                carry(&log, load.group).await;
             }
         }
     }
@@ -75,6 +84,16 @@ fn can_go(load: &Load, needed_after: Option<u64>) -> Option<u64> {
             Some(old.min(needed_after)).filter(|last| *last >= load.first)
         }
         _ => Some(old),
+    }
+}
+
+/// Writes what there is of a group once more.
+async fn carry(log: &Log, shard: Shard) {
+    let Ok(group) = log.group(shard) else { return };
+    match tokio::task::spawn_blocking(move || group.carry(CARRY_BYTES_MAX)).await {
+        Ok(Ok(())) => tracing::debug!(shard, "what cannot be committed was carried over"),
+        Ok(Err(error)) => tracing::debug!(shard, %error, "nothing was carried over"),
+        Err(_) => {}
     }
 }
 

@@ -117,6 +117,21 @@ impl Group {
         }
     }
 
+    /// An entry was found where it has been carried. Of several, the last one comes first.
+    pub fn carried(&mut self, point: Point, place: Place) {
+        if self.position(point.index).is_some() {
+            self.written(point, place);
+        } else if self.slots.is_empty() || point.index + 1 == self.first {
+            self.first = point.index;
+            self.slots.push_front(Slot { point, place: Some(place), data: None, bytes: 0 });
+        }
+    }
+
+    /// All entries and where they are; `None` while some are on their way.
+    pub fn places(&self) -> Option<Vec<(Point, Place)>> {
+        self.slots.iter().map(|slot| Some((slot.point, slot.place?))).collect()
+    }
+
     fn position(&self, index: u64) -> Option<usize> {
         self.range().contains(&index).then(|| (index - self.first) as usize)
     }

@@ -44,6 +44,7 @@ pub use record::Point;
 
 use group::{Group, Place};
 pub(crate) use pace::Pace;
+use record::What;
 use writer::{Request, Write, Writer, copy};
 
 /// Called once something is durable, or will never be.
@@ -393,8 +394,10 @@ impl GroupLog {
     /// # Errors
     /// When the log is closed.
     pub fn truncate(&self, after: Option<Point>) -> io::Result<()> {
-        self.with(|group| group.truncate(after));
-        self.ask(Write::Truncated(after), None)
+        self.change(|group| {
+            group.truncate(after);
+            Some(Write::Truncated(after))
+        })
     }
 
     /// Removes all entries up to this one.
@@ -402,8 +405,46 @@ impl GroupLog {
     /// # Errors
     /// When the log is closed.
     pub fn purge(&self, upto: Point) -> io::Result<()> {
-        self.with(|group| group.purge(upto));
-        self.ask(Write::Purged(upto), None)
+        self.change(|group| {
+            group.purge(upto);
+            Some(Write::Purged(upto))
+        })
+    }
+
+    /// Writes all entries once more, into the newest segment, so that they keep no older ones, unless
+    /// they are more than so many bytes or some are on their way. For a group that cannot purge
+    /// what it has, because it is not committed, and that stands still. Blocks.
+    ///
+    /// # Errors
+    /// When they cannot be read, or the log is closed.
+    pub fn carry(&self, bytes_max: u64) -> io::Result<()> {
+        let Some(places) = self.with(|group| group.places()) else { return Ok(()) };
+        let bytes: u64 = places.iter().map(|(_, place)| u64::from(place.length)).sum();
+        if places.is_empty() || bytes > bytes_max {
+            return Ok(());
+        }
+        let entries = self.read(0..u64::MAX, usize::MAX)?;
+        self.change(|group| {
+            let same = group.places().is_some_and(|now| now == places);
+            (same && entries.len() == places.len()).then(|| Write::Carried(entries))
+        })
+    }
+
+    /// Changes the group and asks for it to be written, both at once: what is written of it has the
+    /// order in which it happened.
+    fn change(&self, change: impl FnOnce(&mut Group) -> Option<Write>) -> io::Result<()> {
+        {
+            let mut groups = self.shared.groups.lock();
+            let group = groups.entry(self.number).or_default();
+            let Some(write) = change(group) else { return Ok(()) };
+            let committed = group.unwritten.take();
+            let request = Request { group: self.number, committed, write, done: None };
+            self.queue.send(request).map_err(|_| closed())?;
+        }
+        if let Some(told) = &self.shared.told {
+            told();
+        }
+        Ok(())
     }
 
     /// Remembers a vote; `done` is called when it is durable.
@@ -474,11 +515,10 @@ impl GroupLog {
         let length = place.length as usize;
         let bytes = self.shared.files.read_at(place.segment, place.at, length)?;
         match record::read(&bytes) {
-            Some((record::Record { what: Some(record::What::Entry(entry)), .. }, _))
-                if entry.point == Some(point) =>
-            {
-                Ok(entry.data)
-            }
+            Some((
+                record::Record { what: Some(What::Entry(entry) | What::Carried(entry)), .. },
+                _,
+            )) if entry.point == Some(point) => Ok(entry.data),
             _ => {
                 let text = format!(
                     "the log is damaged in segment {:016x} at byte {}: entry {} is not there",

@@ -27,7 +27,7 @@ pub(super) struct Record {
     #[prost(uint32, tag = "1")]
     pub group: u32,
     /// What.
-    #[prost(oneof = "What", tags = "2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "What", tags = "2, 3, 4, 5, 6, 7, 8, 9")]
     pub what: Option<What>,
 }
 
@@ -54,6 +54,9 @@ pub(super) enum What {
     /// The group has left this node: nothing that was written for it before counts any more.
     #[prost(message, tag = "8")]
     Forgotten(Forgotten),
+    /// An entry that was written before is here from now on. Of several, the last one comes first.
+    #[prost(message, tag = "9")]
+    Carried(StoredEntry),
 }
 
 /// That a group has left.

@@ -44,6 +44,11 @@ pub(super) fn recover(files: &dyn Files) -> io::Result<Found> {
         }
     }
     for (group, log) in &found.groups {
+        for (point, place) in log.places().unwrap_or_default() {
+            if let Some(segment) = found.segments.get_mut(&place.segment) {
+                segment.highest.insert(*group, point.index);
+            }
+        }
         log.check().map_err(|error| io::Error::other(format!("group {group}: {error}")))?;
     }
     Ok(found)
@@ -133,9 +138,6 @@ fn take(found: &mut Found, record: Record, place: Place) -> Result<(), String> {
     }
     if let What::Forgotten(_) = what {
         found.groups.remove(&number);
-        for segment in found.segments.values_mut() {
-            segment.highest.remove(&number);
-        }
         return Ok(());
     }
     let group = found.groups.entry(number).or_default();
@@ -144,18 +146,11 @@ fn take(found: &mut Found, record: Record, place: Place) -> Result<(), String> {
         What::Entry(entry) => {
             let point = entry.point.ok_or("an entry has no place")?;
             group.push(point, None, Some(place)).map_err(|error| error.to_string())?;
-            if let Some(segment) = found.segments.get_mut(&place.segment) {
-                segment.highest.insert(number, point.index);
-            }
         }
+        What::Carried(entry) => group.carried(entry.point.ok_or("an entry has no place")?, place),
         What::Vote(vote) => group.state.vote = Some(vote),
         What::Committed(point) => group.state.committed = Some(point),
-        What::Truncated(cut) => {
-            group.truncate(cut.after);
-            for segment in found.segments.values_mut() {
-                segment.truncate(number, cut.after);
-            }
-        }
+        What::Truncated(cut) => group.truncate(cut.after),
         What::Purged(point) => {
             if group.state.purged.is_none_or(|purged| purged.index <= point.index) {
                 group.purge(point);

@@ -143,6 +143,7 @@ enum Act {
     Append(u16, u64),
     Truncate(u16, u64),
     Purge(u16, u64),
+    Carry(u16),
     Vote(u16),
     Committed(u16),
     Turn,
@@ -155,6 +156,7 @@ fn act() -> impl Strategy<Value = Act> {
         6 => (group.clone(), 1..5_u64).prop_map(|(g, n)| Act::Append(g, n)),
         1 => (group.clone(), 0..6_u64).prop_map(|(g, n)| Act::Truncate(g, n)),
         2 => (group.clone(), 0..6_u64).prop_map(|(g, n)| Act::Purge(g, n)),
+        2 => group.clone().prop_map(Act::Carry),
         1 => group.clone().prop_map(Act::Vote),
         1 => group.prop_map(Act::Committed),
         5 => Just(Act::Turn),
@@ -230,6 +232,7 @@ impl World {
                 }));
                 self.group(group).purge(upto).unwrap();
             }
+            Act::Carry(group) => self.group(group).carry(u64::MAX).unwrap(),
             Act::Vote(group) => {
                 self.term += 1;
                 let vote = Bytes::from(format!("vote {}", self.term));
@@ -302,6 +305,38 @@ fn old_segments_go_once_all_groups_have_purged_them() {
     let few = world.files.list().unwrap().len();
     assert!(few <= 2, "nobody needs them: {few}");
     world.crash(0, false);
+}
+
+#[test]
+fn r112_a_group_that_cannot_commit_what_it_has_keeps_no_old_segments() {
+    let mut world = World::new(Memory::default());
+    for act in [Act::Append(0, 9), Act::Turn, Act::Purge(0, 3), Act::Turn] {
+        world.act(act);
+    }
+    for turn in 0..3 {
+        for _ in 0..20 {
+            world.act(Act::Append(1, 4));
+            world.act(Act::Turn);
+        }
+        for act in [Act::Purge(1, 100), Act::Turn] {
+            world.act(act);
+        }
+        let many = world.files.list().unwrap().len();
+        assert!(many > 5, "group 0 keeps them: {many}");
+        for act in [Act::Carry(0), Act::Turn] {
+            world.act(act);
+        }
+        let few = world.files.list().unwrap().len();
+        assert!(few <= 3, "turn {turn}: {few}");
+        let left = look(&world.group(0));
+        assert_eq!(left.entries.len(), 6);
+        world.act(Act::Crash(0, turn == 1));
+        assert_eq!(look(&world.group(0)), left);
+    }
+    // It can commit again, and goes on.
+    for act in [Act::Append(0, 2), Act::Turn, Act::Purge(0, 100), Act::Turn, Act::Crash(0, false)] {
+        world.act(act);
+    }
 }
 
 #[test]

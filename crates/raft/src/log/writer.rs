@@ -20,6 +20,8 @@ pub(super) enum Write {
     Vote(Bytes),
     Truncated(Option<Point>),
     Purged(Point),
+    /// All entries of the group, which are to be written once more.
+    Carried(Vec<Entry>),
     Forgotten,
     /// Nothing: the log is to be closed.
     Close,
@@ -50,7 +52,7 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Entries of a group after this one are void: they keep nothing alive.
-    pub fn truncate(&mut self, group: u16, after: Option<Point>) {
+    fn truncate(&mut self, group: u16, after: Option<Point>) {
         match (self.highest.get_mut(&group), after) {
             (Some(highest), Some(after)) => *highest = after.index.min(*highest),
             (Some(_), None) => drop(self.highest.remove(&group)),
@@ -135,7 +137,7 @@ impl Writer {
                 let what = Some(What::Committed(point));
                 record::write(&Record { group: u32::from(group), what }, &mut buffer);
             }
-            purged |= matches!(write, Write::Purged(_) | Write::Forgotten);
+            purged |= matches!(write, Write::Purged(_) | Write::Carried(_) | Write::Forgotten);
             self.add(group, write, segment, &mut buffer, &mut places);
         }
         let files = &self.shared.files;
@@ -172,16 +174,20 @@ impl Writer {
         let what = match write {
             Write::Entries(entries) => {
                 for Entry { point, data } in entries {
-                    let at = self.length + buffer.len() as u64;
-                    let before = buffer.len();
                     let what = What::Entry(StoredEntry { point: Some(point), data });
-                    let record = Record { group: u32::from(group), what: Some(what) };
-                    record::write(&record, buffer);
-                    let length = (buffer.len() - before) as u32;
-                    places.push((group, point, Place { segment, at, length }));
-                    if let Some(segment) = self.segments.get_mut(&segment) {
-                        segment.highest.insert(group, point.index);
-                    }
+                    self.add_entry(group, point, what, segment, buffer, places);
+                }
+                return;
+            }
+            Write::Carried(entries) => {
+                for known in self.segments.values_mut() {
+                    known.highest.remove(&group);
+                }
+                // The last one first: if only some of them become durable, those before are where
+                // they were, and older ones are still in older segments.
+                for Entry { point, data } in entries.into_iter().rev() {
+                    let what = What::Carried(StoredEntry { point: Some(point), data });
+                    self.add_entry(group, point, what, segment, buffer, places);
                 }
                 return;
             }
@@ -209,6 +215,26 @@ impl Writer {
             }
         };
         record::write(&Record { group: u32::from(group), what: Some(what) }, buffer);
+    }
+
+    fn add_entry(
+        &mut self,
+        group: u16,
+        point: Point,
+        what: What,
+        segment: u64,
+        buffer: &mut BytesMut,
+        places: &mut Vec<(u16, Point, Place)>,
+    ) {
+        let before = buffer.len();
+        let at = self.length + before as u64;
+        record::write(&Record { group: u32::from(group), what: Some(what) }, buffer);
+        let length = (buffer.len() - before) as u32;
+        places.push((group, point, Place { segment, at, length }));
+        if let Some(segment) = self.segments.get_mut(&segment) {
+            let highest = segment.highest.entry(group).or_insert(point.index);
+            *highest = point.index.max(*highest);
+        }
     }
 
     /// Begins a segment with all that is to be known if it is the oldest one day.
