@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ use tempfile::TempDir;
 pub struct Broker {
     children: Vec<Child>,
     command: Box<dyn Fn() -> Vec<Command> + Send + Sync>,
+    /// What it writes into its log once it takes connections.
+    ready: &'static str,
     pub port: u16,
     dir: TempDir,
 }
@@ -29,15 +31,18 @@ impl Broker {
     async fn start(
         dir: TempDir,
         port: u16,
+        ready: &'static str,
         command: impl Fn() -> Vec<Command> + Send + Sync + 'static,
     ) -> Broker {
-        let mut broker = Broker { children: Vec::new(), command: Box::new(command), port, dir };
+        let (children, command) = (Vec::new(), Box::new(command));
+        let mut broker = Broker { children, command, ready, port, dir };
         broker.restart().await;
         broker
     }
 
     /// Starts it again at the same port with the same data.
     pub async fn restart(&mut self) {
+        let before = self.log().len();
         for mut command in (self.command)() {
             let log = fs::File::options()
                 .create(true)
@@ -53,7 +58,8 @@ impl Broker {
         }
         let deadline = Instant::now() + Duration::from_secs(120);
         let mut look = tokio::time::interval(Duration::from_millis(20));
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+        // A port that can be connected to is not enough: it may take connections and drop them.
+        while !self.log()[before..].contains(self.ready) {
             let ended = self.children.iter_mut().any(|child| child.try_wait().unwrap().is_some());
             assert!(!ended && Instant::now() < deadline, "a broker is not ready: {}", self.log());
             look.tick().await;
@@ -82,8 +88,10 @@ impl Drop for Broker {
 
 /// NATS with JetStream, and with a password if one is given.
 pub async fn nats(password: Option<&str>) -> Broker {
-    let login = password
-        .map(|password| format!("authorization {{ user: ana, password: \"{password}\" }}\n"));
+    // A machine with much to do may take longer to log in than the second or two that are usual.
+    let login = password.map(|password| {
+        format!("authorization {{ user: ana, password: \"{password}\", timeout: 60 }}\n")
+    });
     nats_with(&login.unwrap_or_default()).await
 }
 
@@ -96,7 +104,7 @@ pub async fn nats_with(settings: &str) -> Broker {
         dir.path().join("jetstream").display(),
     );
     fs::write(&config, text).unwrap();
-    Broker::start(dir, port, move || {
+    Broker::start(dir, port, "Server is ready", move || {
         let mut command = Command::new("nats-server");
         command.arg("-c").arg(&config);
         vec![command]
@@ -116,7 +124,7 @@ pub async fn rabbitmq_with(settings: &str) -> Broker {
     let home = dir.path().to_owned();
     fs::write(home.join("plugins"), "").unwrap();
     fs::write(home.join("rabbitmq.conf"), settings).unwrap();
-    Broker::start(dir, port, move || {
+    Broker::start(dir, port, "Server startup complete", move || {
         let mut epmd = Command::new("epmd");
         epmd.args(["-port", &names.to_string(), "-address", "127.0.0.1"]);
         let mut rabbit = Command::new("/usr/lib/rabbitmq/bin/rabbitmq-server");
