@@ -160,6 +160,9 @@ pub struct Cluster {
     pub id: String,
     /// The version of the node that answers.
     pub version: String,
+    /// How many replicas each shard is to have, if there are as many nodes.
+    #[serde(default)]
+    pub replicas: u64,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The shards.

@@ -37,6 +37,8 @@ pub struct Config {
     pub name: Option<String>,
     /// Where the node stands: replicas of a shard are kept in different zones.
     pub zone: String,
+    /// How many replicas shards are to have; the highest that a node of the cluster wants counts.
+    pub replicas: Option<u32>,
     /// Certificate, key and authority (PEM) for mutual TLS among nodes.
     pub peer_tls: Option<PeerFiles>,
     /// What all nodes of the cluster know and others do not.
@@ -117,6 +119,7 @@ impl Default for Config {
             join: Vec::new(),
             name: None,
             zone: String::new(),
+            replicas: None,
             peer_tls: None,
             cluster_secret: None,
             data_dir: PathBuf::from("bellwether-data"),

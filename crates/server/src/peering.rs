@@ -118,6 +118,7 @@ impl Peering {
             peer_address: address.unwrap_or_default(),
             api_address: api.to_string(),
             zone: config.zone.clone(),
+            replicas: config.replicas.unwrap_or(0),
             ..NodeRow::default()
         }
     }

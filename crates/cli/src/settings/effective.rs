@@ -211,6 +211,15 @@ fn fill_cluster(config: &mut Config, layers: &mut Layers<'_>) -> Result<()> {
         let p = pick!(layers, zone);
         layers.or(p, String::new())
     };
+    config.replicas = {
+        let p = pick!(layers, replicas);
+        layers.maybe(p)
+    };
+    if config.replicas.is_some_and(|replicas| !matches!(replicas, 3 | 5 | 7)) {
+        return Err(usage(
+            "--replicas must be 3, 5 or 7: an even number bears no more losses than the one below it",
+        ));
+    }
     let (ca, cert, key) = (
         {
             let p = pick!(layers, peer_ca);

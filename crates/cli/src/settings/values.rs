@@ -97,6 +97,10 @@ pub struct Values {
     /// Where the node stands; replicas are kept in different zones
     #[arg(long, env = "BELLWETHER_ZONE", value_name = "NAME", help_heading = "Cluster")]
     pub zone: Option<String>,
+    /// How many nodes have a replica of each shard: 3, 5 or 7; the highest that any node of the
+    /// cluster is given counts [default: 3]
+    #[arg(long, env = "BELLWETHER_REPLICAS", value_name = "N", help_heading = "Cluster")]
+    pub replicas: Option<u32>,
     /// The cluster's certificate authority (PEM), for TLS among nodes
     #[arg(long, env = "BELLWETHER_PEER_CA", value_name = "FILE", help_heading = "Cluster")]
     pub peer_ca: Option<PathBuf>,

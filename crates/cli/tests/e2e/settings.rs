@@ -55,6 +55,7 @@ fn every_setting_can_come_from_the_environment() {
         ("BELLWETHER_JOIN", "a:2356,b:2356"),
         ("BELLWETHER_NODE_NAME", "n"),
         ("BELLWETHER_ZONE", "z"),
+        ("BELLWETHER_REPLICAS", "5"),
         ("BELLWETHER_PEER_CA", "ca"),
         ("BELLWETHER_PEER_CERT", "c"),
         ("BELLWETHER_PEER_KEY", "k"),
@@ -123,6 +124,7 @@ fn settings_that_make_no_sense_are_refused() {
         (["--worker-slots", "0"], "--no-worker"),
         (["--worker-http-slots", "0"], "--no-worker"),
         (["--shards", "0"], "at least 1"),
+        (["--replicas", "4"], "3, 5 or 7"),
         (["--ingest", "nats://h"], "'stream' is missing"),
     ] {
         let error = print(directory.path(), &flags, &[]).fails(2);

@@ -96,10 +96,24 @@ pub struct Rules {
     pub transfers_max: usize,
 }
 
+/// Replicas of a shard, unless nodes want more or fewer.
+pub const REPLICAS: usize = 3;
+
+impl Rules {
+    /// What is wanted, where nodes want so many replicas: the highest that any of them does, so that
+    /// all agree on it, and while they are given another number one after the other no shard has
+    /// fewer than both.
+    #[must_use]
+    pub fn wanted_by(nodes: impl IntoIterator<Item = u32>) -> Rules {
+        let wanted = nodes.into_iter().filter(|replicas| *replicas > 0).max();
+        Rules { replicas: wanted.map_or(REPLICAS, |wanted| wanted as usize), ..Rules::default() }
+    }
+}
+
 impl Default for Rules {
     fn default() -> Rules {
         Rules {
-            replicas: 3,
+            replicas: REPLICAS,
             first_shard_voters: 5,
             patience_ms: 10 * MINUTE_MS,
             copies_max: 2,

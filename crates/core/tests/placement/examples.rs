@@ -30,6 +30,19 @@ fn r116_one_node_grows_to_three_and_every_shard_with_it() {
 }
 
 #[test]
+fn r116_the_highest_number_of_replicas_that_a_node_wants_counts() {
+    let replicas = |nodes: &[u32]| Rules::wanted_by(nodes.iter().copied()).replicas;
+    assert_eq!(replicas(&[]), 3);
+    assert_eq!(replicas(&[0, 0]), 3, "nobody has an opinion");
+    assert_eq!(replicas(&[5, 0, 3]), 5);
+    let mut cluster = Cluster::grown(5, &["a", "b", "c", "d", "e"]);
+    assert!(cluster.shards[1..].iter().all(|shard| shard.voters.len() == 3));
+    cluster.rules = Rules::wanted_by([5]);
+    cluster.follow();
+    assert!(cluster.shards.iter().all(|shard| shard.voters.len() == 5));
+}
+
+#[test]
 fn r116_a_few_shards_are_copied_at_a_time() {
     let mut cluster = Cluster::new(5, "a", Rules::default());
     cluster.join("a");

@@ -28,6 +28,7 @@ pub fn cluster(cluster: &Cluster, restored: Vec<Restored>) -> ApiCluster {
     ApiCluster {
         id: cluster.identity.cluster.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        replicas: cluster.rules().replicas as u64,
         nodes,
         shards,
         restored,

@@ -45,3 +45,14 @@ async fn r126_a_shard_changes_only_from_the_voters_that_the_change_was_planned_f
     trio.settled().await;
     trio.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r116_shards_have_as_many_replicas_as_nodes_are_told() {
+    let five = Trio::start_many(5, |config| config.replicas = Some(5)).await;
+    five.until("every shard has five", async || {
+        let cluster = five.nodes[4].client.cluster().await.unwrap();
+        cluster.replicas == 5 && cluster.shards.iter().all(|shard| shard.voters.len() == 5)
+    })
+    .await;
+    five.stop().await;
+}

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_api::{Cluster, ShardState, Worker};
-use bellwether_core::placement::Rules;
 use clap::Args;
 
 use super::bytes_text;
@@ -72,7 +71,7 @@ fn amiss(cluster: &Cluster) -> Option<String> {
         if shard.leader.is_none() {
             return Some(format!("nobody leads shard {number}"));
         }
-        if shard.voters.len() < Rules::default().replicas.min(cluster.nodes.len()) {
+        if (shard.voters.len() as u64) < cluster.replicas.min(cluster.nodes.len() as u64) {
             return Some(format!("shard {number} has yet to get replicas"));
         }
         shard.voters.iter().find_map(|voter| match shard.lag.get(voter) {
@@ -89,6 +88,7 @@ fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result
     let screen = &mut context.screen;
     screen.field("cluster", &cluster.id)?;
     screen.field("version", &cluster.version)?;
+    screen.field("replicas", &format!("{} of each shard", cluster.replicas))?;
     for restored in &cluster.restored {
         let (at, taken) = (restored.restored_at.0, restored.taken_at.0);
         screen.field(
