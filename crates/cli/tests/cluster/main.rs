@@ -15,6 +15,7 @@
 mod address;
 #[path = "../kill/checks.rs"]
 mod checks;
+mod growth;
 mod load;
 #[path = "../kill/random.rs"]
 mod random;

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::server::{Server, Trio, until};
 
-fn cli(node: &Server, args: &[&str]) -> (i32, String) {
+/// Runs the command line against a node: how it ends, and what it says.
+pub fn cli(node: &Server, args: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bellwether"));
     let output = command.args(args).args(["--server", node.listen()]).output().unwrap();
     let said = [output.stdout, output.stderr].concat();

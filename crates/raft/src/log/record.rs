@@ -159,4 +159,37 @@ mod tests {
             assert!(read(&bytes.slice(..short)).is_none());
         }
     }
+
+    fn hex(text: &str) -> Bytes {
+        let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+        (0..text.len()).step_by(2).map(byte).collect()
+    }
+
+    /// The bytes were made by another program, from the description above.
+    #[test]
+    fn r111_logs_that_were_written_by_this_version_are_read_by_later_ones() {
+        let at = |term, index| Point { term, index };
+        let entry = StoredEntry { point: Some(at(3, 9)), data: Bytes::from_static(b"hello") };
+        for (group, what, bytes) in [
+            (0, What::Mark(Mark { durable: 300 }), "05000000e94a85c9120308ac02"),
+            (7, What::Entry(entry.clone()), "11000000e2c3150d08071a0d0a0408031009120568656c6c6f"),
+            (7, What::Vote(Bytes::from_static(b"me")), "060000000fbd75f8080722026d65"),
+            (7, What::Committed(at(3, 9)), "08000000ae1972ef08072a0408031009"),
+            (
+                7,
+                What::Truncated(Cut { after: Some(at(3, 8)) }),
+                "0a0000003a620993080732060a0408031008",
+            ),
+            (7, What::Truncated(Cut { after: None }), "04000000ed1efd1008073200"),
+            (7, What::Purged(at(3, 4)), "08000000c074324a08073a0408031004"),
+            (7, What::Forgotten(Forgotten {}), "040000003034d81208074200"),
+            (7, What::Carried(entry), "1100000029b6343508074a0d0a0408031009120568656c6c6f"),
+        ] {
+            let (record, bytes) = (Record { group, what: Some(what) }, hex(bytes));
+            assert_eq!(read(&bytes), Some((record.clone(), bytes.len())));
+            let mut written = BytesMut::new();
+            write(&record, &mut written);
+            assert_eq!(written, bytes, "{record:?}");
+        }
+    }
 }
