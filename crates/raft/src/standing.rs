@@ -38,6 +38,9 @@ pub struct Standing {
     pub peers: BTreeMap<u64, Peer>,
     /// Whether the newest change of who takes part is yet to be agreed upon.
     pub changing: bool,
+    /// Whether a change of who votes was left half-way: until it is finished, majorities of those
+    /// before and of those after it are needed.
+    pub halfway: bool,
     /// The last entry of this node's log.
     pub last: u64,
     /// The last entry that this node has applied.
@@ -129,6 +132,7 @@ impl RaftEngine {
             learners: membership.learner_ids().collect(),
             membership: metrics.membership_config.log_id().as_ref().map_or(0, |at| at.index),
             peers: membership.nodes().map(|(node, peer)| (*node, peer.clone())).collect(),
+            halfway: membership.get_joint_config().len() > 1,
             changing: metrics.membership_config != metrics.committed_membership_config,
             last: metrics.last_log_index.unwrap_or(0),
             applied,
@@ -314,6 +318,16 @@ impl RaftEngine {
     ) -> Result<(), RaftOpenError> {
         let raft = self.raft(shard)?;
         raft.change_membership(voters, true).await.map(drop).map_err(group_error)
+    }
+
+    /// Finishes a change of who votes that was left half-way, as it was meant. Only the leader can.
+    ///
+    /// # Errors
+    /// When the group does not agree.
+    pub async fn finish_voters(&self, shard: Shard) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let nobody_more = ChangeMembers::AddVoterIds(BTreeSet::new());
+        raft.change_membership(nobody_more, true).await.map(drop).map_err(group_error)
     }
 
     /// Lets nodes that learn go. Only the leader can.

@@ -269,3 +269,40 @@ async fn r67_a_node_that_gets_a_copy_catches_up_though_much_is_written_meanwhile
         node.end().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r126_a_change_of_voters_that_was_left_half_way_is_finished() {
+    const SHARD: Shard = 0;
+    let (one, two, three) = (Node::start(1).await, Node::start(2).await, Node::start(3).await);
+    one.engine.found(&one.peer()).await.unwrap();
+    one.take_in(2, &two).await;
+    one.engine.add_learner(SHARD, 3, three.peer()).await.unwrap();
+    {
+        // Asked for, and then nobody waits for it any more.
+        let all = [1, 2, 3].into();
+        let mut change = std::pin::pin!(one.engine.set_voters(SHARD, all));
+        std::future::poll_fn(|context| {
+            let _ = change.as_mut().poll(context);
+            std::task::Poll::Ready(())
+        })
+        .await;
+        until("it is half-way", || {
+            let standing = one.engine.standing(SHARD).unwrap();
+            standing.halfway && !standing.changing
+        })
+        .await;
+    }
+    let standing = one.engine.standing(SHARD).unwrap();
+    assert_eq!(standing.voters, [1, 2, 3].into(), "it looks as if it were done");
+    one.engine.finish_voters(SHARD).await.unwrap();
+    let standing = one.engine.standing(SHARD).unwrap();
+    assert!(!standing.halfway, "{standing:?}");
+    assert_eq!(standing.voters, [1, 2, 3].into());
+    // Any of the others may go now.
+    let term = one.acquire(SHARD).await.unwrap();
+    two.end().await;
+    one.put(SHARD, term, "with two of three").await.unwrap();
+    for node in [one, three] {
+        node.end().await;
+    }
+}

@@ -158,7 +158,13 @@ impl Cluster {
                 *self.company.lock() = None;
                 continue;
             }
-            self.company.lock().get_or_insert_with(Instant::now);
+            let is_new = self.company.lock().is_none();
+            if is_new {
+                *self.company.lock() = Some(Instant::now());
+                if let Some(hands) = self.hands.get() {
+                    hands.remotes.have_dial_again();
+                }
+            }
             self.tell_all().await;
             self.note_touch();
             self.look_what_is_here();

@@ -45,7 +45,9 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// How much longer than its lease a worker may be unseen: nodes tell of their workers with a delay.
 const GRACE: Duration = Duration::from_secs(3);
 /// A leader that has answered so lately knows which workers are here.
-const IN_TOUCH: Duration = Duration::from_secs(2);
+const IN_TOUCH: Duration = Duration::from_secs(3);
+/// A majority must have confirmed a leader so shortly before it answered.
+const CONFIRMED: Duration = Duration::from_secs(1);
 /// No leader acts under this term.
 const NOT_SETTLED: u64 = 0;
 /// How often workers are looked after.
@@ -227,6 +229,13 @@ impl Cluster {
         let is_missing = |held: &StillHeld| missing.contains(&(held.run, held.token));
         let strays: Vec<StillHeld> = held.into_iter().filter(is_missing).collect();
         let elsewhere = self.connected_elsewhere(shard, &strays).await?;
+        // One whose lease has ended meanwhile is not here any more, and neither is what it has: that it
+        // did not arrive does not follow.
+        let is_own = |worker: &String| own.as_ref() == Some(worker);
+        let is_here = |worker: &String| is_own(worker) || hands.remotes.knows(worker);
+        if strays.iter().any(|held| !is_here(&held.worker) && !elsewhere.contains(&held.worker)) {
+            return None;
+        }
         for held in strays {
             let StillHeld { run, token, .. } = held;
             if own.as_ref() != Some(&held.worker) && elsewhere.contains(&held.worker) {
@@ -311,6 +320,13 @@ impl Cluster {
                 more
             }
             asked => {
+                // At once: the shard may stay without a leader, and others have use for the slots. What
+                // may have been claimed is not handed over in any case.
+                for grant in grants {
+                    dispatch.put_back(&grant.worker, &grant.lane, grant.slots);
+                }
+                self.heads.lock().remove(&shard);
+                dispatch.declare(shard, Vec::new());
                 if let Asked::Unknown = asked {
                     self.settled.lock().insert(shard, NOT_SETTLED);
                     while self.agree(shard).await.is_none() {
@@ -318,11 +334,6 @@ impl Cluster {
                     }
                     self.unsure.lock().insert(shard, Instant::now());
                 }
-                for grant in grants {
-                    dispatch.put_back(&grant.worker, &grant.lane, grant.slots);
-                }
-                self.heads.lock().remove(&shard);
-                dispatch.declare(shard, Vec::new());
                 false
             }
         }
@@ -444,27 +455,29 @@ impl Cluster {
         self.untouched(shard) < IN_TOUCH
     }
 
-    /// Whether the leader of a shard has answered lately, and a majority says that it leads: one that
+    /// When the leader of a shard last answered, if a majority said by then that it leads: one that
     /// has been replaced without knowing must not keep workers at work.
-    fn hears_leader(&self, shard: Shard) -> Option<bool> {
-        let is_fresh = |ago: Duration| ago < IN_TOUCH / 2;
+    fn heard_leader(&self, shard: Shard) -> Option<Instant> {
         let leader = self.leader(shard)?;
-        if leader == self.identity.node {
-            return Some(is_fresh(self.engine.standing(shard)?.confirmed?));
-        }
-        let known = self.book.get(leader)?;
-        let (_, said) = known.heard.as_ref()?;
-        let replica = said.replicas.iter().find(|replica| replica.shard == shard)?;
-        let confirmed = Duration::from_millis(replica.confirmed_ms?);
-        Some(is_fresh(known.answered?.elapsed()) && is_fresh(confirmed))
+        let (answered, confirmed) = if leader == self.identity.node {
+            (Instant::now(), self.engine.standing(shard)?.confirmed?)
+        } else {
+            let known = self.book.get(leader)?;
+            let (_, said) = known.heard.as_ref()?;
+            let replica = said.replicas.iter().find(|replica| replica.shard == shard)?;
+            (known.answered?, Duration::from_millis(replica.confirmed_ms?))
+        };
+        (confirmed < CONFIRMED).then_some(answered)
     }
 
-    /// Notes with which leaders this node is in touch.
+    /// Notes with which leaders this node is in touch, and since when it has not heard them: all nodes
+    /// were asked, and one that hangs may have held up the others' answers.
     pub(super) fn note_touch(&self) {
         let mut touched = self.touched.lock();
         for handle in &self.shards {
-            if self.hears_leader(handle.shard) == Some(true) {
-                touched.insert(handle.shard, Instant::now());
+            if let Some(heard) = self.heard_leader(handle.shard) {
+                let last = touched.entry(handle.shard).or_insert(heard);
+                *last = heard.max(*last);
             }
         }
     }

@@ -62,6 +62,7 @@ impl Cluster {
                 continue;
             }
             self.say_who_moved().await;
+            self.finish_changes().await;
             if !self.shards[0].acts_here() {
                 continue;
             }
@@ -92,6 +93,12 @@ impl Cluster {
     fn all_say(&self) -> Vec<(Instant, Said)> {
         let others = self.book.all().into_iter().filter(|known| known.is_up());
         others.filter_map(|known| known.heard).chain([(Instant::now(), self.says())]).collect()
+    }
+
+    /// What is wanted of replicas.
+    pub fn rules(&self) -> Rules {
+        let others = self.book.all().into_iter().map(|known| known.row.replicas);
+        Rules::wanted_by(others.chain([self.row().replicas]))
     }
 
     fn nodes(&self) -> Vec<placement::Node> {
@@ -148,7 +155,7 @@ impl Cluster {
                 leader: replica.leader,
             })
             .collect();
-        let steps = placement::plan(&self.nodes(), &shards, &Rules::default(), clock::now());
+        let steps = placement::plan(&self.nodes(), &shards, &self.rules(), clock::now());
         let settled = steps.into_iter().filter(|step| !unsettled.contains(&shard_of(*step)));
         let voters = |step: Step| {
             let replica = standing.iter().find(|replica| replica.shard == shard_of(step));
@@ -220,6 +227,32 @@ impl Cluster {
             }
         });
         join_all(telling).await;
+    }
+
+    /// Finishes changes of who votes, in the groups that this node leads, which were left half-way:
+    /// whoever led was lost in between, or nobody waited for it any more. Those vote that should by
+    /// then, so no plan would ever come back to it; but a majority of those before is needed as well.
+    async fn finish_changes(&self) {
+        let is_half_way = |shard: &Shard| {
+            self.engine.standing(*shard).is_some_and(|standing| {
+                standing.leader == Some(self.identity.node)
+                    && standing.halfway
+                    && !standing.changing
+            })
+        };
+        let half_way = self.engine.replicas().into_iter().filter(is_half_way);
+        let finishing = half_way.map(async |shard| {
+            let changes = self.changes.get(usize::from(shard))?;
+            let _changing = changes.try_lock().ok()?;
+            let finished = self.engine.finish_voters(shard);
+            match tokio::time::timeout(STEP_WITHIN, finished).await {
+                Ok(Ok(())) => tracing::info!(shard, "a change of who votes was finished"),
+                Ok(Err(error)) => tracing::debug!(shard, %error, "a change is not finished"),
+                Err(_) => tracing::debug!(shard, "a change is not finished in time"),
+            }
+            Some(())
+        });
+        join_all(finishing.collect::<Vec<_>>()).await;
     }
 
     /// Whether the worker of a node has finished what it was given, as far as anybody knows: one that
@@ -344,8 +377,12 @@ impl Cluster {
             bail!("this node leads shard {shard}");
         }
         self.read_elsewhere(shard);
-        self.engine.erase(shard, without).await?;
-        Ok(())
+        let erased = self.engine.erase(shard, without).await;
+        if self.engine.has(shard) {
+            // It was begun anew, since it counts on this node again.
+            self.hold(shard);
+        }
+        Ok(erased?)
     }
 
     /// How a shard stands that is to be changed: this node must lead it, and those must vote that the

@@ -54,7 +54,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bounds::Desk;
-use crate::shard::{Office, ShardHandle};
+use crate::shard::{Holding, Office, ShardHandle};
 
 use book::Book;
 pub use book::Known;
@@ -112,6 +112,8 @@ pub struct Cluster {
     office: OnceLock<Office>,
     /// Whoever acts for shards.
     pub acting: TaskTracker,
+    /// For which shards.
+    holding: Arc<Holding>,
     stopping: AtomicBool,
     /// Whether others have said that this node is to leave the cluster.
     leaving: AtomicBool,
@@ -153,6 +155,7 @@ impl Cluster {
             company: Mutex::default(),
             office: OnceLock::new(),
             acting: TaskTracker::new(),
+            holding: Arc::default(),
             stopping: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             removed: CancellationToken::new(),
@@ -183,7 +186,10 @@ impl Cluster {
         if let (Some(office), Some(handle)) =
             (self.office.get(), self.shards.get(usize::from(shard)))
         {
-            self.acting.spawn(office.clone().hold(handle.clone()));
+            if self.holding.take(shard) {
+                let holding = self.holding.clone();
+                self.acting.spawn(office.clone().hold(handle.clone(), holding));
+            }
         }
     }
 
@@ -201,6 +207,7 @@ impl Cluster {
                     peer_address: row.peer_address.clone(),
                     api_address: row.api_address.clone(),
                     zone: row.zone.clone(),
+                    replicas: row.replicas,
                     ..own.clone()
                 };
             }

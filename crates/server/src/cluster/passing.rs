@@ -6,6 +6,8 @@ use std::time::Duration;
 use bellwether_core::turn::{Input, Reply, Report};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::node::v1;
+use bellwether_protocol::node::v1::nodes_client::NodesClient;
+use bellwether_raft::net::Way;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
@@ -19,6 +21,8 @@ use crate::shard::{Afar, Failure, Item};
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 /// How long a leader may take for what it was brought.
 const WITHIN: Duration = Duration::from_secs(15);
+/// Bytes that are brought at once, unless a single item is larger: messages have a limit.
+const BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Brings things to the nodes of a cluster.
 pub struct Passing(pub Arc<Cluster>);
@@ -41,26 +45,45 @@ fn inputs(item: &Item) -> Vec<Input> {
 }
 
 impl Cluster {
-    async fn bring(self: &Arc<Self>, shard: Shard, items: Vec<Item>) -> Vec<Item> {
+    async fn bring(self: &Arc<Self>, shard: Shard, mut items: Vec<Item>) -> Vec<Item> {
         let Some(leader) = self.leader(shard).filter(|leader| *leader != self.identity.node) else {
             return items;
         };
-        let Ok(mut way) = self.to(leader) else { return items };
+        let Ok(way) = self.to(leader) else { return items };
         let mut counts = Vec::with_capacity(items.len());
-        let mut messages = Vec::new();
+        let (mut messages, mut bytes) = (Vec::new(), 0);
         for item in &items {
-            let inputs = inputs(item);
-            counts.push(inputs.len());
-            for asked in &inputs {
-                match input::encode(asked) {
-                    Ok(message) => messages.push(message),
-                    Err(error) => {
-                        tracing::error!(%error, "a request cannot be sent, which is a bug");
-                        return Vec::new();
-                    }
+            let encoded: Result<Vec<_>, _> = inputs(item).iter().map(input::encode).collect();
+            let encoded = match encoded {
+                Ok(encoded) => encoded,
+                Err(error) => {
+                    tracing::error!(%error, "a request cannot be sent, which is a bug");
+                    return Vec::new();
                 }
+            };
+            bytes += encoded.iter().map(prost::Message::encoded_len).sum::<usize>();
+            if bytes > BYTES_MAX && !counts.is_empty() {
+                break;
             }
+            counts.push(encoded.len());
+            messages.extend(encoded);
         }
+        let later = items.split_off(counts.len());
+        let mut left = self.bring_all(shard, leader, way, items, counts, messages).await;
+        left.extend(later);
+        left
+    }
+
+    /// Brings items to a leader, each as so many messages.
+    async fn bring_all(
+        self: &Arc<Self>,
+        shard: Shard,
+        leader: u64,
+        mut way: NodesClient<Way>,
+        items: Vec<Item>,
+        counts: Vec<usize>,
+        messages: Vec<v1::Input>,
+    ) -> Vec<Item> {
         let request = v1::PassRequest { shard: Some(u32::from(shard)), inputs: messages };
         let answered = tokio::time::timeout(WITHIN, way.pass(request)).await;
         let (answers, seen_at) = match answered {
@@ -117,6 +140,9 @@ impl Cluster {
         let not_leader = || Answer::NotLeader { leader: self.leader(shard) };
         let mut waiting = Vec::with_capacity(inputs.len());
         let mut inputs = inputs.into_iter().peekable();
+        // Once something was not taken nothing is: should the shard begin to act just then, what is
+        // said again would come after what was said later.
+        let mut open = true;
         while let Some(input) = inputs.next() {
             waiting.push(match input {
                 Input::Report(first) => {
@@ -128,17 +154,22 @@ impl Cluster {
                     }
                     let (sender, stored) = oneshot::channel();
                     let count = reports.len();
-                    let taken = handle.pass_here(Item::Reports(reports, Some(sender)));
-                    Waiting::Reports(count, taken.is_ok().then_some(stored))
+                    open = open && handle.pass_here(Item::Reports(reports, Some(sender))).is_ok();
+                    Waiting::Reports(count, open.then_some(stored))
                 }
                 Input::Lost { run, token, detail } => {
-                    let taken = handle.pass_here(Item::Lost(run, token, detail));
-                    Waiting::Lost(taken.is_ok())
+                    // Whoever says it has forgotten the run by then: it must be stored, not just
+                    // heard, or the next leader is told that the run never arrived.
+                    let (sender, stored) = oneshot::channel();
+                    open = open
+                        && handle.pass_here(Item::Lost(run, token, detail)).is_ok()
+                        && handle.pass_here(Item::Reports(Vec::new(), Some(sender))).is_ok();
+                    Waiting::Reports(1, open.then_some(stored))
                 }
                 input => {
                     let (sender, answer) = oneshot::channel();
-                    let taken = handle.take_request(Box::new(input), sender);
-                    Waiting::Request(taken.then_some(answer))
+                    open = open && handle.take_request(Box::new(input), sender);
+                    Waiting::Request(open.then_some(answer))
                 }
             });
         }
@@ -152,10 +183,6 @@ impl Cluster {
                     };
                     let answer = if stored { Answer::Reply(Reply::Done) } else { not_leader() };
                     answers.extend(std::iter::repeat_n(encode_answer(&answer), count));
-                }
-                Waiting::Lost(taken) => {
-                    let answer = if taken { Answer::Reply(Reply::Done) } else { not_leader() };
-                    answers.push(encode_answer(&answer));
                 }
                 Waiting::Request(None) => answers.push(encode_answer(&not_leader())),
                 Waiting::Request(Some(answer)) => {
@@ -171,7 +198,6 @@ impl Cluster {
 /// What was taken and waits to be durable.
 enum Waiting {
     Reports(usize, Option<oneshot::Receiver<()>>),
-    Lost(bool),
     Request(Option<oneshot::Receiver<Result<Reply, Failure>>>),
 }
 

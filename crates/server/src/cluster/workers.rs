@@ -124,6 +124,10 @@ impl Cluster {
 }
 
 impl Surroundings for Cluster {
+    fn is_alone(&self) -> bool {
+        self.book.is_empty()
+    }
+
     fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool {
         self.book.is_empty() || shards.iter().all(|shard| self.is_in_touch_with(*shard))
     }

@@ -215,6 +215,10 @@ struct Way {
     inbox: RwLock<Option<Arc<Inbox>>>,
     /// Brings it to whoever leads.
     outbox: mpsc::UnboundedSender<Item>,
+    /// What the thread had not decided when it ended. It was said before all that is in the outbox.
+    given_back: Mutex<VecDeque<Item>>,
+    /// Tells that there is some.
+    gave_back: Notify,
     /// How much of what workers say is in the outbox or on its way from there.
     unsaid: AtomicUsize,
     /// Whether it acts here.
@@ -252,6 +256,8 @@ impl ShardHandle {
         let way = Way {
             inbox: RwLock::new(None),
             outbox,
+            given_back: Mutex::default(),
+            gave_back: Notify::new(),
             unsaid: AtomicUsize::new(0),
             acting: watch::Sender::new(false),
             giving: watch::Sender::new(false),
@@ -343,10 +349,23 @@ impl ShardHandle {
         // The lock is held while it is sent: once the inbox has been closed, nothing gets into it.
         let inbox = self.way.inbox.read();
         match &*inbox {
-            Some(inbox) => inbox.put(Message::Item(item)),
-            None => return Err(item),
+            // What was given back goes first.
+            Some(inbox) if self.way.given_back.lock().is_empty() => {
+                inbox.put(Message::Item(item));
+            }
+            _ => return Err(item),
         }
         Ok(())
+    }
+
+    /// Takes what the thread had not decided when it ended.
+    pub(super) fn take_given_back(&self) -> VecDeque<Item> {
+        std::mem::take(&mut *self.way.given_back.lock())
+    }
+
+    /// Waits until a thread has given something back.
+    pub(super) async fn gave_back(&self) {
+        self.way.gave_back.notified().await;
     }
 
     fn tell(&self, message: Message) -> bool {
@@ -450,10 +469,11 @@ impl ShardHandle {
     pub(super) fn close(&self, said: Vec<Item>, taken: VecDeque<Message>, inbox: &Inbox) {
         let mut open = self.way.inbox.write();
         *open = None;
-        said.into_iter().for_each(|item| self.send_afar(item));
+        let mut given_back = self.way.given_back.lock();
+        given_back.extend(said);
         for message in taken.into_iter().chain(inbox.take_all()) {
             match message {
-                Message::Item(item) => self.send_afar(item),
+                Message::Item(item) => given_back.push_back(item),
                 Message::Brought(_, answer) => {
                     self.status.requests.fetch_sub(1, Ordering::Relaxed);
                     let _ = answer.send(Err(Failure::NoLeader(self.shard)));
@@ -461,7 +481,10 @@ impl ShardHandle {
                 _ => {}
             }
         }
-        drop(open);
+        let said = given_back.iter().filter(|item| item.is_said()).count();
+        self.way.unsaid.fetch_add(said, Ordering::AcqRel);
+        drop((given_back, open));
+        self.way.gave_back.notify_one();
         self.status.waking.store(false, Ordering::Release);
         self.status.term.store(0, Ordering::Relaxed);
         self.status.open_runs.store(0, Ordering::Relaxed);

@@ -188,7 +188,10 @@ impl Looping {
             }
         }
         let Decided { ops, effects } = step.finish(&*self.parts.dispatch, self.stopping)?;
-        if !ops.is_empty() {
+        // What changes nothing is an answer all the same: that a job is there, or is not. Whoever was
+        // replaced without noticing must not give it, so a majority is asked also about nothing.
+        let answers = !pending.is_empty() || !self.said.is_empty() || !barriers.is_empty();
+        if !ops.is_empty() || (shared && answers) {
             let begun = Instant::now();
             let batch = Batch { shard, term, ops };
             let committed = self.parts.engine.commit(batch);

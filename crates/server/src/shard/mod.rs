@@ -24,4 +24,4 @@ mod tenure;
 pub use handle::{Asked, Claimed, Failure, Grant, Item, ShardHandle};
 pub use looping::ShardParts;
 pub use outbox::{Afar, deliver};
-pub use tenure::{Gone, Held, Office};
+pub use tenure::{Gone, Held, Holding, Office};

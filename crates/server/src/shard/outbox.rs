@@ -42,24 +42,24 @@ pub async fn deliver(
         if waiting.is_empty() {
             let next = tokio::select! {
                 () = stop.cancelled() => return,
-                next = items.recv() => next,
+                () = handle.gave_back() => None,
+                next = items.recv() => match next {
+                    Some(next) => Some(next),
+                    None => return,
+                },
             };
-            let Some(next) = next else { return };
-            waiting.push_back((Instant::now(), next));
+            waiting.extend(next.map(|next| (Instant::now(), next)));
         }
         while waiting.len() < ITEMS_MAX
             && let Ok(next) = items.try_recv()
         {
             waiting.push_back((Instant::now(), next));
         }
+        if pass_here(&handle, &mut waiting) {
+            continue;
+        }
         let before = waiting.len();
-        let said = waiting.iter().filter(|(_, item)| item.is_said()).count();
-        let since: Vec<Instant> = waiting.iter().map(|(since, _)| *since).collect();
-        let left = bring(&handle, waiting.drain(..).map(|(_, item)| item).collect(), &*afar).await;
-        handle.has_said(said - left.iter().filter(|item| item.is_said()).count());
-        // What was not decided is what came last: whoever leads decides in order.
-        let decided = before - left.len();
-        waiting = since.into_iter().skip(decided).zip(left).collect();
+        bring(&handle, &mut waiting, &*afar).await;
         if waiting.len() == before {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -70,27 +70,43 @@ pub async fn deliver(
     }
 }
 
-/// To the thread of the shard, if it acts here after all; else to the node that leads it.
-async fn bring(handle: &ShardHandle, items: Vec<Item>, afar: &dyn Afar) -> Vec<Item> {
-    let mut left = Vec::new();
-    let mut items = items.into_iter();
-    while let Some(item) = items.next() {
-        if let Err(item) = handle.pass_here(item) {
-            left.push(item);
-            left.extend(items);
-            break;
+/// Passes what waits on to the thread of the shard, if it acts here after all. Whether nothing is left.
+/// What a thread that has ended gave back was said before.
+fn pass_here(handle: &ShardHandle, waiting: &mut VecDeque<(Instant, Item)>) -> bool {
+    loop {
+        for item in handle.take_given_back().into_iter().rev() {
+            waiting.push_front((Instant::now(), item));
+        }
+        let Some((since, item)) = waiting.pop_front() else { return true };
+        let said = usize::from(item.is_said());
+        match handle.pass_here(item) {
+            Ok(()) => handle.has_said(said),
+            Err(item) => {
+                waiting.push_front((since, item));
+                // It may have ended just now.
+                for item in handle.take_given_back().into_iter().rev() {
+                    waiting.push_front((Instant::now(), item));
+                }
+                return false;
+            }
         }
     }
-    if left.is_empty() {
-        return left;
-    }
+}
+
+/// Brings what waits to the node that leads the shard. What was not decided goes on waiting.
+async fn bring(handle: &ShardHandle, waiting: &mut VecDeque<(Instant, Item)>, afar: &dyn Afar) {
+    let said = |items: &[Item]| items.iter().filter(|item| item.is_said()).count();
     let requests = |items: &[Item]| {
         items.iter().filter(|item| matches!(item, Item::Request(..))).count() as u64
     };
-    let asked = requests(&left);
-    let left = afar.bring(handle.shard, left).await;
+    let (since, items): (Vec<Instant>, Vec<Item>) = std::mem::take(waiting).into_iter().unzip();
+    let (told, asked) = (said(&items), requests(&items));
+    let left = afar.bring(handle.shard, items).await;
+    handle.has_said(told - said(&left));
     handle.status.requests.fetch_sub(asked - requests(&left), Ordering::Relaxed);
-    left
+    // What was not decided is what came last: whoever leads decides in order.
+    let decided = since.len() - left.len();
+    waiting.extend(since.into_iter().skip(decided).zip(left));
 }
 
 /// Answers requests that have waited too long.
@@ -170,5 +186,32 @@ mod tests {
         });
         assert_eq!(coming.await.unwrap(), (1, 2));
         stop.cancel();
+    }
+
+    #[tokio::test]
+    async fn r64_what_a_shard_had_not_decided_is_not_overtaken_by_what_was_said_later() {
+        let (handle, items) = ShardHandle::new(0);
+        let mut waiting: VecDeque<(Instant, Item)> = VecDeque::new();
+        waiting.push_back((Instant::now(), Item::Reports(report(2), None)));
+        let inbox = Arc::new(Inbox::default());
+        handle.open(inbox.clone());
+        handle.report(report(1));
+        handle.close(Vec::new(), VecDeque::new(), &inbox);
+        // Another thread acts by now: what the one before had goes first all the same.
+        let inbox = Arc::new(Inbox::default());
+        handle.open(inbox.clone());
+        assert!(handle.pass_here(Item::Reports(report(2), None)).is_err());
+        assert!(pass_here(&handle, &mut waiting));
+        let mut taken = VecDeque::new();
+        inbox.take(&mut taken, 9);
+        let tokens: Vec<u64> = taken
+            .into_iter()
+            .map(|message| match message {
+                Message::Item(Item::Reports(reports, _)) => reports[0].token,
+                _ => panic!("nobody said anything else"),
+            })
+            .collect();
+        assert_eq!(tokens, [1, 2]);
+        drop(items);
     }
 }

@@ -10,6 +10,7 @@
 //! learns of it, it stops. What it was asked and has not decided goes to the next. When it is to let another
 //! lead, it stops first: then nothing is under way of which nobody would know what became of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
 use bellwether_raft::Watch;
 use bellwether_raft::engine::RaftEngine;
 use bellwether_store::Engine;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -60,18 +62,55 @@ pub struct Office {
     pub stop: CancellationToken,
 }
 
+/// The shards that somebody acts for here whenever this node leads them: one task each.
+#[derive(Default)]
+pub struct Holding(Mutex<BTreeSet<Shard>>);
+
+impl Holding {
+    /// Whether nobody does yet; from here on the caller does.
+    pub fn take(&self, shard: Shard) -> bool {
+        self.0.lock().insert(shard)
+    }
+
+    /// Whether nobody needs to any more, because there is no group. One that is begun after this has
+    /// to be taken anew.
+    fn let_go(&self, shard: Shard, is_there: impl FnOnce() -> bool) -> bool {
+        let mut holding = self.0.lock();
+        !is_there() && holding.remove(&shard)
+    }
+}
+
 impl Office {
-    /// Acts for a shard whenever this node leads it. Ends when the shard has stopped, or this node
-    /// has no part in its group any more.
-    pub async fn hold(self, handle: ShardHandle) {
+    /// Acts for a shard whenever this node leads it. Ends when the shard has stopped for good, or this
+    /// node has no part in its group any more. One task for each shard does this: see [`Holding`].
+    pub async fn hold(self, handle: ShardHandle, holding: Arc<Holding>) {
         let shard = handle.shard;
-        let Some(mut watch) = self.engine.watch(shard) else { return };
-        loop {
-            if !self.until_led_here(&handle, &mut watch).await {
+        while !self.stop.is_cancelled() {
+            if self.hold_group(&handle).await {
                 return;
             }
-            match self.tenure(&handle, &mut watch).await {
-                Ok(()) if self.stop.is_cancelled() => return,
+            // The group has ended: for good, or it was begun anew because it counts on this node after
+            // all.
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(AGAIN) => {}
+            }
+            if holding.let_go(shard, || self.engine.has(shard)) {
+                return;
+            }
+        }
+    }
+
+    /// Acts for a shard until its group ends. Whether that is for good.
+    async fn hold_group(&self, handle: &ShardHandle) -> bool {
+        let shard = handle.shard;
+        let Some(mut watch) = self.engine.watch(shard) else { return false };
+        loop {
+            if !self.until_led_here(handle, &mut watch).await {
+                return false;
+            }
+            match self.tenure(handle, &mut watch).await {
+                Ok(()) if self.stop.is_cancelled() => return true,
                 Ok(()) => {}
                 Err(
                     StoreError::NotLeader { .. }
@@ -81,11 +120,11 @@ impl Office {
                     tracing::info!(shard, "another node leads the shard");
                     tokio::time::sleep(AGAIN).await;
                 }
-                Err(StoreError::Closed) => return,
+                Err(StoreError::Closed) => return false,
                 Err(error) => {
                     tracing::error!(shard, %error, "shard has stopped: its store failed");
                     let _ = self.failed.send((shard, error));
-                    return;
+                    return true;
                 }
             }
         }

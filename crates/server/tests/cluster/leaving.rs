@@ -191,3 +191,43 @@ async fn r116_a_node_without_a_majority_says_that_it_is_not_ready() {
         .await;
     trio.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r91_a_leader_without_a_majority_does_not_say_that_a_job_is_there() {
+    let mut trio = Trio::start().await;
+    let third = trio.take_down(2).await;
+    let job =
+        |n: usize| json!({"key": format!("k{n}"), "job_type": "echo", "schedule": {"delay": "9h"}});
+    let mut shards = Vec::new();
+    for n in 0..12 {
+        let (status, created) = trio.nodes[0].send("POST", "/v1/jobs", job(n)).await;
+        assert_eq!(status, 201, "{created}");
+        shards.push(created["shard"].as_u64().unwrap());
+    }
+    let first = trio.nodes[0].server.node_number();
+    let led = |cluster: &bellwether_api::Cluster| {
+        let own = cluster.nodes.iter().find(|node| node.node == first).unwrap().name.clone();
+        let led = cluster.shards.iter().filter(move |shard| shard.leader.as_ref() == Some(&own));
+        led.filter(|shard| shard.term > 0).map(|shard| u64::from(shard.shard)).collect::<Vec<_>>()
+    };
+    let mut at = None;
+    trio.until("the first node leads one of them", async || {
+        let led = led(&trio.nodes[0].client.cluster().await.unwrap());
+        at = shards.iter().position(|shard| led.contains(shard));
+        at.is_some()
+    })
+    .await;
+    let at = at.unwrap();
+    let (status, again) = trio.nodes[0].send("POST", "/v1/jobs", job(at)).await;
+    assert_eq!(status, 200, "{again}");
+    let _second = trio.take_down(1).await;
+    // For all it knows another leads by now, and has deleted the job.
+    let (status, answer) = trio.nodes[0].send("POST", "/v1/jobs", job(at)).await;
+    assert_eq!(status, 503, "{answer}");
+    trio.start_again(third).await;
+    trio.until("there is a majority again", async || {
+        trio.nodes[0].send("POST", "/v1/jobs", job(at)).await.0 == 200
+    })
+    .await;
+    trio.stop().await;
+}

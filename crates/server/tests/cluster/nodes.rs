@@ -219,6 +219,13 @@ impl Trio {
         Left { dir: node.dir, peer }
     }
 
+    /// Starts one more, which has yet to settle.
+    pub async fn grow(&mut self) {
+        let join = vec![self.nodes[0].server.peer_address().unwrap()];
+        let dir = tempfile::tempdir().unwrap();
+        self.nodes.push(start(dir, &own_address(), join, &*self.change).await);
+    }
+
     /// Starts a node again where it was.
     pub async fn bring_back(&mut self, at: usize, left: Left) {
         let node = start_again(left, &*self.change).await;

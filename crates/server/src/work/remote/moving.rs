@@ -38,8 +38,8 @@ impl Remotes {
         self.workers.lock().get(worker).is_some_and(|remote| !remote.held.is_empty())
     }
 
-    /// Finds out about what a worker that polls says it is at and this node knows nothing of: it may
-    /// have been handed out by another. False if nobody can say.
+    /// Finds out about what a worker says it is at and this node knows nothing of: it may have been
+    /// handed out by another. False if nobody can say.
     pub async fn take_up_named(&self, worker: &str, at: &[(RunId, u64)]) -> bool {
         let unknown: BTreeSet<(RunId, u64)> = {
             let workers = self.workers.lock();

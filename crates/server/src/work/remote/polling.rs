@@ -159,11 +159,7 @@ impl Remotes {
         if !self.heard_by_name(worker) {
             return None;
         }
-        for (run, token) in self.unnamed(worker, at) {
-            if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
-                shard.lost(run, token, "its worker says that it does not have it".to_owned());
-            }
-        }
+        self.lose_unnamed(worker, at);
         Some(self.lost_and_stopped(worker, at))
     }
 

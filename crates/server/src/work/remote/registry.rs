@@ -242,12 +242,13 @@ impl Remotes {
         remote.map(|remote| remote.heard = Instant::now()).is_some()
     }
 
-    /// Takes out what a worker that polls was given some time ago and does not name: it never got
-    /// it, or has given it up.
-    pub(super) fn unnamed(&self, worker: &str, at: &[(RunId, u64)]) -> Vec<(RunId, u64)> {
+    /// Gives up what a worker that polls was given some time ago and does not name: it never got
+    /// it, or has given it up. All under the lock: whoever sees that it is not here must not say so
+    /// first.
+    pub(super) fn lose_unnamed(&self, worker: &str, at: &[(RunId, u64)]) {
         let named: BTreeSet<(RunId, u64)> = at.iter().copied().collect();
         let mut workers = self.workers.lock();
-        let Some(remote) = workers.get_mut(worker) else { return Vec::new() };
+        let Some(remote) = workers.get_mut(worker) else { return };
         let settled = |held: &Held| held.since.elapsed() > self.settings.heartbeat;
         let unnamed: Vec<(RunId, u64)> = remote
             .held
@@ -255,12 +256,14 @@ impl Remotes {
             .filter(|(run, held)| settled(held) && !named.contains(&(**run, held.token)))
             .map(|(run, held)| (*run, held.token))
             .collect();
-        for (run, _) in &unnamed {
-            if let Some(held) = remote.held.remove(run) {
+        for (run, token) in unnamed {
+            if let Some(held) = remote.held.remove(&run) {
                 self.dispatch.give_back(worker, &held.lane, 1);
             }
+            if let Some(shard) = self.shards.get(usize::from(run.job.shard())) {
+                shard.lost(run, token, "its worker says that it does not have it".to_owned());
+            }
         }
-        unnamed
     }
 
     /// Whether somebody whose token is good for a namespace (or for all) may speak for a worker.

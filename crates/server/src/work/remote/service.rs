@@ -48,7 +48,12 @@ impl Workers for Service {
         let Some(wire::from_worker::Message::Hello(hello)) = first else {
             return Err(Status::invalid_argument("the first message of a worker is hello"));
         };
-        if !self.remotes.look_up(&hello.name).await {
+        let holds = |held: &wire::Held| Some((held.run.parse().ok()?, held.token));
+        let holds: Vec<_> = hello.held.iter().filter_map(holds).collect();
+        // It may have been at another node meanwhile, and have got something there.
+        if !self.remotes.look_up(&hello.name).await
+            || !self.remotes.take_up_named(&hello.name, &holds).await
+        {
             let detail = "not all leaders of shards can be reached; try again in a moment";
             return Err(Status::unavailable(detail));
         }

@@ -95,7 +95,7 @@ impl Session {
             lease_ms: settings.lease.as_millis() as u64,
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             store: self.remotes.store.clone(),
-            sole: true,
+            sole: self.remotes.is_sole(),
             void: std::mem::take(&mut self.void),
         };
         tell(out, Told::Welcome(welcome)).await?;

@@ -12,6 +12,9 @@ use super::Remotes;
 
 /// What is to be known of other nodes.
 pub trait Surroundings: Send + Sync + 'static {
+    /// Whether there are none.
+    fn is_alone(&self) -> bool;
+
     /// Whether the leaders of these shards know which workers are here.
     fn is_in_touch(&self, shards: &BTreeSet<Shard>) -> bool;
 
@@ -49,6 +52,22 @@ impl Remotes {
         self.surroundings.get().and_then(Weak::upgrade)
     }
 
+    /// Whether there is no other node: while this one is down, nobody can give away what workers have.
+    pub(super) fn is_sole(&self) -> bool {
+        self.around().is_none_or(|around| around.is_alone())
+    }
+
+    /// Ends the conversations with the workers that have dialled in. They dial again, and hear anew
+    /// how things are: they were told that there is no other node.
+    pub fn have_dial_again(&self) {
+        let workers = self.workers.lock();
+        for remote in workers.values().filter(|remote| remote.polls.is_none()) {
+            if let Some(open) = &remote.open {
+                open.cancel();
+            }
+        }
+    }
+
     /// Whether the leaders of what a worker holds know that it is here.
     pub(super) fn is_in_touch(&self, worker: &str) -> bool {
         let around = self.around();
@@ -59,7 +78,7 @@ impl Remotes {
     /// False if nobody can say.
     pub async fn look_up(&self, worker: &str) -> bool {
         let Some(around) = self.around() else { return true };
-        if self.workers.lock().contains_key(worker) {
+        if self.knows(worker) {
             return true;
         }
         match around.held_by(worker, None).await {
@@ -77,6 +96,12 @@ impl Remotes {
         let workers = self.workers.lock();
         let held = workers.get(worker).into_iter().flat_map(|remote| &remote.held);
         held.map(|(run, held)| (*run, held.token)).collect()
+    }
+
+    /// Whether a worker is known here, connected or not: what it holds is.
+    #[must_use]
+    pub fn knows(&self, worker: &str) -> bool {
+        self.workers.lock().contains_key(worker)
     }
 
     /// Whether a worker is connected here.
