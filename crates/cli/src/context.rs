@@ -13,7 +13,8 @@ use crate::show::Screen;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection and output")]
 pub struct ClientArgs {
-    /// Where the server is
+    /// Where the server is; of several nodes of a cluster, with commas between them, the first that
+    /// can be reached is asked
     #[arg(long, global = true, env = "BELLWETHER_SERVER", value_name = "HOST:PORT", default_value = DEFAULT_SERVER)]
     pub server: String,
     /// The token to send

@@ -147,3 +147,23 @@ fn guarantees_are_shown_by_tests_that_exist() {
     }
     assert!(named.len() > 20, "{named:?}");
 }
+
+/// An alert on a metric that is not there would never tell anything.
+#[test]
+fn alert_rules_name_metrics_that_exist() {
+    let page = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let code = std::fs::read_to_string(root().join("crates/server/src/metrics.rs")).unwrap();
+    let rules = page.lines().filter(|line| line.trim_start().starts_with("expr:"));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let named: BTreeSet<&str> = rules
+        .flat_map(|rule| rule.split(|c| !is_name(c)))
+        .filter_map(|word| word.strip_prefix("bellwether_"))
+        .collect();
+    for name in &named {
+        // What the format puts behind a name: counters, histograms, units.
+        let name = name.trim_end_matches("_total").trim_end_matches("_bucket");
+        let bare = format!("\"{}\"", name.trim_end_matches("_seconds"));
+        assert!(code.contains(&bare), "there is no metric bellwether_{name}");
+    }
+    assert!(named.len() > 6, "{named:?}");
+}

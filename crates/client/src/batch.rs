@@ -45,7 +45,7 @@ impl Client {
         let request = self
             .request(Method::POST, &["v1", "jobs:batch"], &Vec::new())?
             .header(CONTENT_TYPE, "application/x-ndjson")
-            .body(lines.into());
+            .body(lines);
         Ok(self.json(request).await?.1)
     }
 }

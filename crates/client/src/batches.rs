@@ -6,10 +6,9 @@
 use bellwether_api::{Batch, CancelRequest, NewBatch, Page, Run};
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
+use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Body, Method};
 
-use crate::client::with_json;
 use crate::{BatchRunFilter, Client, ClientError, PageFilter, pages};
 
 /// A batch that was to be created.
@@ -30,7 +29,7 @@ impl Client {
     /// that names the item if an item is not valid.
     pub async fn create_batch(&self, batch: NewBatch) -> Result<CreatedBatch, ClientError> {
         let request = self.request(Method::POST, &["v1", "batches"], &Vec::new())?;
-        let request = with_json(request, &self.placed_batch(batch))?;
+        let request = request.json(&self.placed_batch(batch))?;
         let (status, batch) = self.json_however_long(request).await?;
         Ok(CreatedBatch { new: status == 201, batch })
     }
@@ -59,7 +58,7 @@ impl Client {
         let request = self
             .request(Method::POST, &["v1", "batches"], &Vec::new())?
             .header(CONTENT_TYPE, "application/x-ndjson")
-            .body(Body::wrap_stream(body));
+            .stream(body);
         let (status, batch) = self.json_however_long(request).await?;
         Ok(CreatedBatch { new: status == 201, batch })
     }

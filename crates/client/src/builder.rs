@@ -1,15 +1,15 @@
 //! Settings of a client.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_trust::Trust;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
-use crate::{Client, ClientError, DEFAULT_SERVER, address};
+use crate::servers::Servers;
+use crate::{Client, ClientError, DEFAULT_SERVER};
 
-/// How long connecting may take.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a request may take, unless said otherwise. Streams and batches have no such limit.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -37,6 +37,10 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// Where the server is: `HOST:PORT`, or a URL. Loopback and port 2355 unless set.
+    ///
+    /// Of a cluster several may be given, with commas between them. The first that can be reached is
+    /// asked, and then stays the one that is asked first. If a connection breaks before the answer is
+    /// there, another is asked only for what changes nothing.
     #[must_use]
     pub fn server(mut self, server: impl Into<String>) -> ClientBuilder {
         self.server = server.into();
@@ -78,7 +82,7 @@ impl ClientBuilder {
     /// # Errors
     /// [`ClientError::Setup`] if the address, the token or the certificate file cannot be used.
     pub fn build(self) -> Result<Client, ClientError> {
-        let base = address::parse(&self.server)?;
+        let servers = Servers::parse(&self.server)?;
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.token {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
@@ -88,7 +92,7 @@ impl ClientBuilder {
         }
         let trust = Trust::new(self.ca_file.as_deref());
         let tls = trust.and_then(|trust| {
-            let https = base.scheme() == "https";
+            let https = servers.any_tls();
             let mut config = if https { trust.config() } else { trust.config_of_file() }?;
             config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             Ok(config)
@@ -98,12 +102,13 @@ impl ClientBuilder {
             .tls_backend_preconfigured(tls)
             .user_agent(concat!("bellwether-client/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
-            .connect_timeout(CONNECT_TIME_MAX)
+            .connect_timeout(servers.connect_time_max(self.timeout))
             // A redirect would carry the token to who knows where.
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .build()
             .map_err(|error| ClientError::Setup(format!("the client cannot be set up: {error}")))?;
-        Ok(Client { http, base, namespace: self.namespace, timeout: self.timeout })
+        let (servers, namespace) = (Arc::new(servers), self.namespace);
+        Ok(Client { http, servers, namespace, timeout: self.timeout })
     }
 }

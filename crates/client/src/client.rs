@@ -1,25 +1,28 @@
 //! The client, and how all of its calls are made.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_api::Problem;
 use bytes::Bytes;
-use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, RequestBuilder, Response, Url};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::request::Request;
+use crate::servers::{self, Round, Servers};
 use crate::{ClientBuilder, ClientError};
 
 /// How much of an answer that is no problem document is shown in an error.
 const SHOWN_MAX: usize = 200;
 
-/// A client of one server. Cheap to clone; connections are shared and kept.
+/// A client of one server, or of several nodes of a cluster. Cheap to clone; connections are shared and
+/// kept.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) http: reqwest::Client,
-    pub(crate) base: Url,
+    pub(crate) servers: Arc<Servers>,
     pub(crate) namespace: Option<String>,
     pub(crate) timeout: Duration,
 }
@@ -31,14 +34,15 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The token stays out.
         f.debug_struct("Client")
-            .field("server", &self.base.as_str())
+            .field("server", &self.server())
             .field("namespace", &self.namespace)
             .finish_non_exhaustive()
     }
 }
 
 impl Client {
-    /// A client of the server at `HOST:PORT` or a URL, without a token.
+    /// A client of the server at `HOST:PORT` or a URL, without a token. Of a cluster several may be
+    /// given, with commas between them: see [`ClientBuilder::server`].
     ///
     /// # Errors
     /// [`ClientError::Setup`] if that is no address.
@@ -52,10 +56,10 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// The address requests go to.
+    /// The address requests go to; of several, the one that is asked first.
     #[must_use]
     pub fn server(&self) -> &str {
-        self.base.as_str().trim_end_matches('/')
+        servers::name(self.servers.first())
     }
 
     /// The namespace set for this client.
@@ -75,80 +79,70 @@ impl Client {
         self.namespace.iter().map(|namespace| ("namespace", namespace.clone())).collect()
     }
 
-    /// The URL of a path, each segment escaped.
-    pub(crate) fn url(&self, path: &[&str], query: &Query) -> Result<Url, ClientError> {
-        let mut url = self.base.clone();
-        for segment in path {
-            // URLs drop these, and what is left would name something else.
-            if segment.is_empty() || matches!(*segment, "." | "..") {
-                return Err(ClientError::Setup(format!("'{segment}' is not the name of anything")));
-            }
-        }
-        url.path_segments_mut()
-            .map_err(|()| ClientError::Setup("the server's address can have no path".into()))?
-            .pop_if_empty()
-            .extend(path);
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        Ok(url)
-    }
-
     pub(crate) fn request(
         &self,
         method: Method,
         path: &[&str],
         query: &Query,
-    ) -> Result<RequestBuilder, ClientError> {
-        Ok(self.http.request(method, self.url(path, query)?))
+    ) -> Result<Request, ClientError> {
+        Request::new(method, path, query)
     }
 
-    /// Sends a request and gives the answer back if it is a success.
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response = request.send().await.map_err(|error| self.failed(&error))?;
+    /// Sends a request and gives the answer back, whose body is yet to come, if it is a success.
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, ClientError> {
+        let mut round = self.servers.round();
+        let response = loop {
+            match self.send_to(&request, &round)?.send().await {
+                Ok(response) => break response,
+                Err(error) => round.failed(&request, &error)?,
+            }
+        };
+        round.answered();
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(self.refusal(response).await)
+        let server = servers::name(round.server());
+        let whole = Whole::read(response).await;
+        Err(whole.map_or_else(|error| ClientError::from_http(server, &error), Whole::refusal))
     }
 
-    pub(crate) fn failed(&self, error: &reqwest::Error) -> ClientError {
-        ClientError::from_http(self.server(), error)
-    }
-
-    /// What an answer says that is no success.
-    async fn refusal(&self, response: Response) -> ClientError {
-        let (status, url) = (response.status(), response.url().to_string());
-        let body = match response.bytes().await {
-            Ok(body) => body,
-            Err(error) => return self.failed(&error),
-        };
-        match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => ClientError::Problem(Box::new(problem)),
-            Err(_) => {
-                let text = String::from_utf8_lossy(&body);
-                let shown: String = text.trim().chars().take(SHOWN_MAX).collect();
-                let reason = if shown.is_empty() {
-                    format!("status {status}")
-                } else {
-                    format!("status {status}, '{shown}'")
-                };
-                ClientError::Answer { url, reason }
+    /// Sends a request and gives the answer back when all of it is there, also if it is a refusal.
+    pub(crate) async fn whole(&self, request: Request) -> Result<Whole, ClientError> {
+        let mut round = self.servers.round();
+        loop {
+            let answer = match self.send_to(&request, &round)?.send().await {
+                Ok(response) => Whole::read(response).await,
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(whole) => {
+                    round.answered();
+                    return Ok(whole);
+                }
+                Err(error) => round.failed(&request, &error)?,
             }
         }
     }
 
+    /// A request to the server whose turn it is, with the time that is left to it.
+    fn send_to(&self, request: &Request, round: &Round) -> Result<RequestBuilder, ClientError> {
+        let builder = request.to(&self.http, round.server())?;
+        Ok(match request.timeout {
+            Some(timeout) => builder.timeout(round.left(timeout)),
+            None => builder,
+        })
+    }
+
     /// Sends a request and gives back the status and the body as it is.
-    pub(crate) async fn bytes(&self, request: RequestBuilder) -> Result<(u16, Bytes), ClientError> {
-        let response = self.send(request.timeout(self.timeout)).await?;
-        let status = response.status().as_u16();
-        Ok((status, response.bytes().await.map_err(|error| self.failed(&error))?))
+    pub(crate) async fn bytes(&self, request: Request) -> Result<(u16, Bytes), ClientError> {
+        let whole = self.whole(request.timeout(self.timeout)).await?.if_success()?;
+        Ok((whole.status.as_u16(), whole.body))
     }
 
     /// Sends a request and reads the JSON of the answer.
     pub(crate) async fn json<T: DeserializeOwned>(
         &self,
-        request: RequestBuilder,
+        request: Request,
     ) -> Result<(u16, T), ClientError> {
         self.json_however_long(request.timeout(self.timeout)).await
     }
@@ -156,14 +150,12 @@ impl Client {
     /// The same for a request that may take any time, such as one with very much to send.
     pub(crate) async fn json_however_long<T: DeserializeOwned>(
         &self,
-        request: RequestBuilder,
+        request: Request,
     ) -> Result<(u16, T), ClientError> {
-        let response = self.send(request).await?;
-        let (status, url) = (response.status().as_u16(), response.url().to_string());
-        let body = response.bytes().await.map_err(|error| self.failed(&error))?;
+        let Whole { status, url, body } = self.whole(request).await?.if_success()?;
         let value = serde_json::from_slice(&body)
             .map_err(|error| ClientError::Answer { url, reason: error.to_string() })?;
-        Ok((status, value))
+        Ok((status.as_u16(), value))
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(
@@ -181,7 +173,7 @@ impl Client {
         query: &Query,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        let request = with_json(self.request(Method::POST, path, query)?, body)?;
+        let request = self.request(Method::POST, path, query)?.json(body)?;
         Ok(self.json(request).await?.1)
     }
 
@@ -191,12 +183,38 @@ impl Client {
     }
 }
 
-/// Gives a request a JSON body.
-pub(crate) fn with_json(
-    request: RequestBuilder,
-    body: &impl Serialize,
-) -> Result<RequestBuilder, ClientError> {
-    let body = serde_json::to_vec(body)
-        .map_err(|error| ClientError::Setup(format!("the request cannot be written: {error}")))?;
-    Ok(request.header(CONTENT_TYPE, "application/json").body(body))
+/// An answer, all of it.
+pub(crate) struct Whole {
+    pub(crate) status: StatusCode,
+    url: String,
+    pub(crate) body: Bytes,
+}
+
+impl Whole {
+    async fn read(response: Response) -> Result<Whole, reqwest::Error> {
+        let (status, url) = (response.status(), response.url().to_string());
+        Ok(Whole { status, url, body: response.bytes().await? })
+    }
+
+    fn if_success(self) -> Result<Whole, ClientError> {
+        if self.status.is_success() { Ok(self) } else { Err(self.refusal()) }
+    }
+
+    /// What an answer says that is no success.
+    fn refusal(self) -> ClientError {
+        let Whole { status, url, body } = self;
+        match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => ClientError::Problem(Box::new(problem)),
+            Err(_) => {
+                let text = String::from_utf8_lossy(&body);
+                let shown: String = text.trim().chars().take(SHOWN_MAX).collect();
+                let reason = if shown.is_empty() {
+                    format!("status {status}")
+                } else {
+                    format!("status {status}, '{shown}'")
+                };
+                ClientError::Answer { url, reason }
+            }
+        }
+    }
 }

@@ -12,16 +12,16 @@ pub enum ClientError {
     /// then nobody knows.
     #[error("{0}")]
     Problem(Box<Problem>),
-    /// There was no answer: no connection, or it broke before the answer was there.
+    /// There was no answer: no connection could be made, to none of the servers that the client knows.
+    /// Nothing was changed.
     #[error(
-        "cannot reach the server at {server}: {reason}; is it running? \
-         Start one with `bellwether server`, or say where it is with --server or BELLWETHER_SERVER"
+        "{}; is it running? \
+         Start one with `bellwether server`, or say where it is with --server or BELLWETHER_SERVER",
+        unreached(tried)
     )]
     Unreachable {
-        /// Where it was looked for.
-        server: String,
-        /// What the network said.
-        reason: String,
+        /// Where it was tried, in order: one server at least.
+        tried: Vec<Unreached>,
     },
     /// The connection was there but took too long or broke. A request that changes something may
     /// have been carried out.
@@ -44,6 +44,27 @@ pub enum ClientError {
     /// certificate file that cannot be read, a name no URL can hold.
     #[error("{0}")]
     Setup(String),
+}
+
+/// A server that could not be reached, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreached {
+    /// Where it was looked for.
+    pub server: String,
+    /// What the network said.
+    pub reason: String,
+}
+
+fn unreached(tried: &[Unreached]) -> String {
+    match tried {
+        [Unreached { server, reason }] => format!("cannot reach the server at {server}: {reason}"),
+        several => format!("cannot reach any of the servers: {}", reasons(several)),
+    }
+}
+
+fn reasons(tried: &[Unreached]) -> String {
+    let each = tried.iter().map(|Unreached { server, reason }| format!("{server}: {reason}"));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 impl ClientError {
@@ -78,7 +99,7 @@ impl ClientError {
     pub(crate) fn from_http(server: &str, error: &reqwest::Error) -> ClientError {
         let (server, reason) = (server.to_owned(), root_cause(error));
         if error.is_connect() {
-            ClientError::Unreachable { server, reason }
+            ClientError::Unreachable { tried: vec![Unreached { server, reason }] }
         } else {
             ClientError::Interrupted { server, reason }
         }
@@ -86,7 +107,7 @@ impl ClientError {
 }
 
 /// What lies at the bottom; the layers above only say that a request failed.
-fn root_cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() && error.source().is_none_or(|source| source.source().is_none()) {
         return "it took too long".to_owned();
     }

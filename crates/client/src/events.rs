@@ -33,8 +33,9 @@ impl Client {
         let response = self.send(request.header(ACCEPT, "text/event-stream")).await?;
         let mut parser =
             Parser { url: response.url().to_string(), name: String::new(), data: String::new() };
-        let client = self.clone();
-        let lines = Lines::new(response.bytes_stream()).map_err(move |error| client.failed(&error));
+        let server = self.server().to_owned();
+        let lines = Lines::new(response.bytes_stream());
+        let lines = lines.map_err(move |error| ClientError::from_http(&server, &error));
         Ok(lines.filter_map(move |line| {
             let heard = line.and_then(|line| parser.line(&line)).transpose();
             futures::future::ready(heard)

@@ -5,7 +5,6 @@ use futures::Stream;
 use reqwest::Method;
 use serde::Serialize;
 
-use crate::client::with_json;
 use crate::{Client, ClientError, PageFilter, pages};
 
 impl Client {
@@ -68,7 +67,7 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<(), ClientError> {
         let path = ["v1", "groups", group, verb];
-        let request = with_json(self.request(Method::POST, &path, &self.scope())?, body)?;
+        let request = self.request(Method::POST, &path, &self.scope())?.json(body)?;
         self.bytes(request).await.map(|_| ())
     }
 }

@@ -8,9 +8,7 @@ use bellwether_api::{
 };
 use futures::Stream;
 use reqwest::Method;
-use reqwest::header::CONTENT_TYPE;
 
-use crate::client::with_json;
 use crate::{Client, ClientError, JobFilter, PageFilter, pages};
 
 /// A job that was to be created.
@@ -38,7 +36,7 @@ impl Client {
     /// A problem with the code `key_exists` if there is a job with this key and another body.
     pub async fn create_job(&self, spec: JobSpec) -> Result<Created, ClientError> {
         let spec = self.placed(spec);
-        let request = with_json(self.request(Method::POST, &["v1", "jobs"], &Vec::new())?, &spec)?;
+        let request = self.request(Method::POST, &["v1", "jobs"], &Vec::new())?.json(&spec)?;
         let (status, job) = self.json(request).await?;
         Ok(Created { new: status == 201, job })
     }
@@ -50,7 +48,7 @@ impl Client {
     pub async fn put_job(&self, key: &str, spec: JobSpec) -> Result<Put, ClientError> {
         let spec = self.placed(spec);
         let query = spec.namespace.iter().map(|name| ("namespace", name.clone())).collect();
-        let request = with_json(self.request(Method::PUT, &["v1", "jobs", key], &query)?, &spec)?;
+        let request = self.request(Method::PUT, &["v1", "jobs", key], &query)?.json(&spec)?;
         let (status, job) = self.json(request).await?;
         Ok(Put { new: status == 201, job })
     }
@@ -65,9 +63,7 @@ impl Client {
         patch: &serde_json::Value,
     ) -> Result<Job, ClientError> {
         let request = self.request(Method::PATCH, &["v1", "jobs", job], &self.scope())?;
-        let request = with_json(request, patch)?;
-        let request = request.header(CONTENT_TYPE, "application/json");
-        Ok(self.json(request).await?.1)
+        Ok(self.json(request.json(patch)?).await?.1)
     }
 
     /// A job.

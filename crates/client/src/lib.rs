@@ -5,7 +5,8 @@
 //! with the server. Filters of lists are in this crate ([`JobFilter`], [`RunFilter`], …).
 //!
 //! What this crate deliberately does not do: retry (a request that failed may have been carried
-//! out; creating with a `key` can be repeated safely), keep state, or interpret schedules.
+//! out; creating with a `key` can be repeated safely) other than at another server of a cluster, keep
+//! state, or interpret schedules.
 
 #![forbid(unsafe_code)]
 
@@ -26,15 +27,17 @@ mod node;
 mod output;
 mod pages;
 mod queues;
+mod request;
 mod runs;
 mod schedules;
+mod servers;
 
 pub use batches::CreatedBatch;
 /// The JSON of the HTTP API.
 pub use bellwether_api as api;
 pub use builder::ClientBuilder;
 pub use client::Client;
-pub use error::ClientError;
+pub use error::{ClientError, Unreached};
 pub use events::Heard;
 pub use filter::{
     BatchRunFilter, EventFilter, JobFilter, OutputFilter, OutputStream, PageFilter, RunFilter,

@@ -30,9 +30,9 @@ impl Client {
 
     async fn probe(&self, path: &str) -> Result<(bool, String), ClientError> {
         let request = self.request(Method::GET, &[path], &Vec::new())?.timeout(self.timeout);
-        let response = request.send().await.map_err(|error| self.failed(&error))?;
-        let good = response.status().is_success();
-        let text = response.text().await.map_err(|error| self.failed(&error))?;
+        let answer = self.whole(request).await?;
+        let good = answer.status.is_success();
+        let text = String::from_utf8_lossy(&answer.body);
         let said = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|value| {
             let said = value.get("detail").or_else(|| value.get("status"))?;
             said.as_str().map(str::to_owned)

@@ -20,7 +20,8 @@ impl Client {
     ) -> Result<impl Stream<Item = Result<Bytes, ClientError>> + Send + use<>, ClientError> {
         let request = self.request(Method::GET, &["v1", "runs", run, "output"], &filter.query())?;
         let response = self.send(request).await?;
-        let client = self.clone();
-        Ok(response.bytes_stream().map_err(move |error| client.failed(&error)))
+        let server = self.server().to_owned();
+        let pieces = response.bytes_stream();
+        Ok(pieces.map_err(move |error| ClientError::from_http(&server, &error)))
     }
 }

@@ -3,7 +3,6 @@
 use bellwether_api::{Gathered, Queue, QueueSpec};
 use reqwest::Method;
 
-use crate::client::with_json;
 use crate::{Client, ClientError};
 
 impl Client {
@@ -21,7 +20,7 @@ impl Client {
     /// If the server refuses or cannot be reached.
     pub async fn put_queue(&self, queue: &str, spec: &QueueSpec) -> Result<Queue, ClientError> {
         let path = ["v1", "queues", queue];
-        let request = with_json(self.request(Method::PUT, &path, &Vec::new())?, spec)?;
+        let request = self.request(Method::PUT, &path, &Vec::new())?.json(spec)?;
         Ok(self.json(request).await?.1)
     }
 

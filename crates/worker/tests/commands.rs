@@ -227,7 +227,8 @@ async fn r46_another_user_needs_root_and_gets_its_own_identity() {
 #[tokio::test]
 async fn r46_another_user_cannot_enter_what_it_may_not() {
     if !nix::unistd::Uid::effective().is_root() {
-        return;
+        let test = "r46_another_user_cannot_enter_what_it_may_not";
+        return common::skipped::say(test, "only root can run commands as another user");
     }
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();

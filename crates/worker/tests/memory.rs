@@ -7,14 +7,13 @@
 
 mod common;
 
-use std::io::Write;
 use std::sync::Arc;
 
 use bellwether_worker::{
     Attempt, Control, Executor, ExecutorOptions, Finished, LiveOutput, Outcome, ReasonCode, Stream,
     Target, prepare_memory_limits,
 };
-use common::{is_alive, pids_in, shell, until};
+use common::{is_alive, pids_in, shell, skipped, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -102,9 +101,8 @@ async fn the_kernel_keeps_limits_where_it_can_be_had() {
     let base = match prepare_memory_limits() {
         Ok(base) => base,
         Err(why) => {
-            // Not by a macro: the output of a test that passes is caught.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: the kernel keeps no limits here: {why}");
-            return;
+            let test = "the_kernel_keeps_limits_where_it_can_be_had";
+            return skipped::say(test, &format!("the kernel keeps no limits here: {why}"));
         }
     };
     // It is over long before anybody could have looked: only the kernel is that quick.

@@ -46,8 +46,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker for the server at `host:port`. `BELLWETHER_TOKEN` is its token unless another is
-    /// given.
+    /// A worker for the server at `host:port`; of several nodes of a cluster, with commas between
+    /// them, one after the other is dialled. `BELLWETHER_TOKEN` is its token unless another is given.
     pub fn new(server: impl Into<String>) -> Worker {
         Worker {
             servers: vec![server.into()],
@@ -157,7 +157,7 @@ impl Worker {
             return Err(WorkerError::Invalid("a worker needs at least one handler".to_owned()));
         }
         let servers: Result<Vec<Address>, String> =
-            self.servers.iter().map(|server| server.parse()).collect();
+            self.servers.iter().flat_map(|list| list.split(',')).map(str::parse).collect();
         let identity = Identity {
             name: self.name.unwrap_or_else(made_up_name),
             version: concat!("rust-", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -267,3 +267,15 @@ async fn what_makes_no_sense_is_told() {
     let refused = bad.ended().await.unwrap_err();
     assert!(refused.to_string().contains("name"), "{refused}");
 }
+
+#[tokio::test]
+async fn r116_of_several_servers_the_one_that_is_there_is_worked_for_and_asked() {
+    let world = World::new().await;
+    let servers = format!("127.0.0.1:1,{}", world.server.local_addr());
+    let worker = Worker::new(&servers).handler("x", |_| async { Ok("done") }).start().unwrap();
+    let job = world.add("x", json!({})).await;
+    assert_eq!(world.ended(&job).await.status, RunStatus::Succeeded);
+    let client = Client::new(&servers).unwrap();
+    assert_eq!(client.job(&job.info.id).await.unwrap().info.id, job.info.id);
+    end(worker).await;
+}

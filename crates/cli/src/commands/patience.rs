@@ -60,9 +60,14 @@ impl Patience {
 /// What happened, without advice for those who have yet to start a server.
 fn reason(error: &ClientError) -> String {
     match error {
-        ClientError::Unreachable { reason, .. } | ClientError::Interrupted { reason, .. } => {
-            reason.clone()
-        }
+        ClientError::Unreachable { tried } => match &tried[..] {
+            [only] => only.reason.clone(),
+            several => {
+                let each = several.iter().map(|one| format!("{}: {}", one.server, one.reason));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        },
+        ClientError::Interrupted { reason, .. } => reason.clone(),
         error => words::of(error),
     }
 }

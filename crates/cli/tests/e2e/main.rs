@@ -14,5 +14,6 @@ mod jobs;
 mod life;
 mod local;
 mod runs;
+mod servers;
 mod settings;
 mod support;

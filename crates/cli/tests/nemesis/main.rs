@@ -9,7 +9,7 @@
 //!
 //! `NEMESIS_SECONDS` says for how long, `NEMESIS_SEED` by which random choices, `NEMESIS_SHOW=1` tells what
 //! happens as it does; `make soak` is the long version. Only root can make namespaces: others are told
-//! that nothing was tested.
+//! that nothing was tested, and fail with `NEMESIS_REQUIRED=1`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,6 +27,8 @@ mod record;
 mod replicas;
 mod restarts;
 mod server;
+#[path = "../../../worker/tests/common/skipped.rs"]
+mod skipped;
 mod trial;
 
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::load::Load;
 use crate::random::setting;
 use crate::record::Record;
 use crate::server::{Cluster, Shape};
-use crate::{clock, net, replicas};
+use crate::{clock, net, replicas, skipped};
 
 /// Clusters that may run at the same time: more would be measuring the machine.
 static AT_ONCE: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
@@ -35,11 +35,12 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Starts a cluster, unless there can be none here.
+    /// Starts a cluster, unless there can be none here; which is a failure with `NEMESIS_REQUIRED=1`.
     pub async fn begin(test: &'static str, shape: Shape) -> Option<Trial> {
         let turn = AT_ONCE.acquire().await.unwrap();
         if let Some(why) = &*MISSING {
-            println!("SKIPPED: {test}: {why}");
+            assert_ne!(setting("NEMESIS_REQUIRED", 0), 1, "{test} cannot be skipped: {why}");
+            skipped::say(test, why);
             return None;
         }
         let place = Place { dir: Some(tempfile::tempdir().unwrap()), _turn: turn };

@@ -4,6 +4,7 @@
 pub mod brokers;
 pub mod kafka;
 pub mod server;
+pub mod skipped;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -28,7 +28,8 @@ from .model import (
     Why,
     WorkerInfo,
 )
-from .settings import CONNECT_SECONDS_MAX, settings
+from .servers import Servers
+from .settings import settings
 from .spec import FullSchedule, JobSpec
 
 T = TypeVar("T")
@@ -40,6 +41,9 @@ class Bellwether:
     What is not given comes from `BELLWETHER_SERVER`, `BELLWETHER_TOKEN`, `BELLWETHER_NAMESPACE`
     and `BELLWETHER_CA_FILE`. A request that fails is sent again, `retries` times at most, if it
     certainly was not done or does no harm when done twice.
+
+    Of a cluster several servers may be given, with commas between them. The first that can be
+    reached is asked, and then stays the one that is asked first.
     """
 
     def __init__(
@@ -53,12 +57,12 @@ class Bellwether:
         retries: int = 3,
     ) -> None:
         self._settings = settings(server, token, namespace, ca_file)
+        self._servers = Servers(self._settings.bases)
         self._calls = Calls(self._settings.namespace)
         self._retries = retries
         self._http = httpx2.Client(
-            base_url=self._settings.base,
             headers=self._settings.headers,
-            timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS_MAX)),
+            timeout=self._servers.timeout(timeout),
             verify=self._settings.tls(),
         )
 
@@ -258,19 +262,23 @@ class Bellwether:
         """Yield what a run prints as it is printed, until the run has ended."""
         call = self._calls.output(run, attempt, stream, follow=True)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        forever = httpx2.Timeout(None, connect=CONNECT_SECONDS_MAX)
-        try:
-            with self._http.stream(
-                "GET", call.path, params=call.query, timeout=forever
-            ) as response:
-                if response.status_code >= 300:
-                    body = response.read()
-                    raise exchange.refusal(response.status_code, response.headers, body)
-                for chunk in response.iter_bytes():
-                    if text := decoder.decode(chunk):
-                        yield text
-        except httpx2.HTTPError as error:
-            raise exchange.failed(error) from error
+        forever = self._servers.timeout(None)
+        turn = self._servers.round()
+        while True:
+            try:
+                with self._http.stream(
+                    "GET", turn.url(call.path), params=call.query, timeout=forever
+                ) as response:
+                    turn.answered()
+                    if response.status_code >= 300:
+                        body = response.read()
+                        raise exchange.refusal(response.status_code, response.headers, body)
+                    for chunk in response.iter_bytes():
+                        if text := decoder.decode(chunk):
+                            yield text
+                    return
+            except httpx2.HTTPError as error:
+                turn.failed(error)
 
     def list_groups(self) -> Iterator[Group]:
         """List groups, by namespace and name."""
@@ -317,14 +325,20 @@ class Bellwether:
             time.sleep(pause)
 
     def _send_once(self, call: Call[T]) -> T:
-        body = call.body if call.lines is None else call.lines.pieces()
-        headers = {} if body is None else {"content-type": call.content_type}
-        try:
-            response = self._http.request(
-                call.method, call.path, params=call.query, content=body, headers=headers
-            )
-        except httpx2.HTTPError as error:
-            raise exchange.failed(error) from error
+        turn = self._servers.round()
+        while True:
+            # Lines are begun when there is a connection to send them by, so not before it is made.
+            body = call.body if call.lines is None else call.lines.pieces()
+            headers = {} if body is None else {"content-type": call.content_type}
+            url = turn.url(call.path)
+            try:
+                response = self._http.request(
+                    call.method, url, params=call.query, content=body, headers=headers
+                )
+                break
+            except httpx2.HTTPError as error:
+                turn.failed(error)
+        turn.answered()
         return exchange.answer(call, response.status_code, response.headers, response.content)
 
     def _all(self, fetch: Callable[[str | None], Call[Page[T]]]) -> Iterator[T]:

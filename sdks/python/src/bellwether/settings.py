@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 DEFAULT_SERVER = "127.0.0.1:2355"
 DEFAULT_PORT = 2355
-CONNECT_SECONDS_MAX = 10.0
 
 
 @dataclass(frozen=True)
 class Settings:
     """How to reach a server."""
 
-    base: str
+    bases: tuple[str, ...]
+    """Where it is; of a cluster, where several of its nodes are."""
     token: str | None
     namespace: str | None
     ca_file: str | None
@@ -46,11 +46,16 @@ def settings(
     """Take what is given, else what the environment says."""
     env = os.environ.get
     return Settings(
-        base=base_url(server or env("BELLWETHER_SERVER") or DEFAULT_SERVER),
+        bases=base_urls(server or env("BELLWETHER_SERVER") or DEFAULT_SERVER),
         token=(token or env("BELLWETHER_TOKEN") or "").strip() or None,
         namespace=namespace or env("BELLWETHER_NAMESPACE") or None,
         ca_file=ca_file or env("BELLWETHER_CA_FILE") or None,
     )
+
+
+def base_urls(servers: str) -> tuple[str, ...]:
+    """Read one address, or several with commas between them."""
+    return tuple(base_url(server) for server in servers.split(","))
 
 
 def base_url(server: str) -> str:

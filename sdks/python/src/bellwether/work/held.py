@@ -5,7 +5,8 @@ the request was sent that last kept it, on a clock that never goes back. A sixth
 it can have ended, the run counts as lost: its handler is told, and its end is not reported.
 
 Nobody listening at the server's address keeps runs too: a server that is down gives nothing away,
-and when it starts again it grants what is held a fresh lease.
+and when it starts again it grants what is held a fresh lease. A worker that knows several servers
+does not count on that: they are a cluster, and others than those that it knows may be up.
 """
 
 from __future__ import annotations

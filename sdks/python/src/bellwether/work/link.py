@@ -11,6 +11,8 @@ import httpx2
 
 from .. import exchange
 from ..calls import Call, read_as, to_body
+from ..errors import ConnectionFailed
+from ..servers import Round, Servers
 from ..settings import Settings
 from ..times import format_span
 from .output import Piece
@@ -87,9 +89,9 @@ class Link:
 
     def __post_init__(self) -> None:
         """Set the connections up; nothing is sent yet."""
+        self._servers = Servers(self.settings.bases)
         # No proxies: that one refuses connections would say nothing about the server.
         self._http = httpx2.Client(
-            base_url=self.settings.base,
             headers=self.settings.headers,
             verify=self.settings.tls(),
             trust_env=False,
@@ -127,13 +129,27 @@ class Link:
     def _send(self, verb: str, body: object, kind: type[exchange.T], timeout: float) -> exchange.T:
         path = f"/v1/queues/{quote(self.queue, safe='')}/{verb}"
         call = Call("POST", path, read_as(kind), body=to_body(body))
-        try:
-            response = self._http.post(
-                path,
-                content=call.body,
-                headers={"content-type": "application/json"},
-                timeout=httpx2.Timeout(timeout),
-            )
-        except httpx2.HTTPError as error:
-            raise exchange.failed(error) from error
+        turn = self._servers.round()
+        while True:
+            try:
+                response = self._http.post(
+                    turn.url(path),
+                    content=call.body,
+                    headers={"content-type": "application/json"},
+                    timeout=self._servers.timeout(timeout),
+                )
+                break
+            except httpx2.HTTPError as error:
+                self._failed(turn, error)
+        turn.answered()
         return exchange.answer(call, response.status_code, response.headers, response.content)
+
+    def _failed(self, turn: Round, error: httpx2.HTTPError) -> None:
+        """Go on to the next server, if there is one."""
+        try:
+            turn.failed(error)
+        except ConnectionFailed as failed:
+            # That nobody listens at some nodes of a cluster does not keep others from giving away
+            # what this worker holds.
+            failed.refused = failed.refused and len(self.settings.bases) == 1
+            raise
