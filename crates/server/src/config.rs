@@ -8,6 +8,7 @@ use bellwether_core::settings::Settings;
 use bellwether_trust::PeerFiles;
 
 use crate::ingest::Source;
+use crate::peering::PeerAddress;
 
 /// Settings that cannot be used: what is wrong, and what to do. Whoever started the server can tell
 /// this from what fails on a machine, such as an address that is taken.
@@ -30,9 +31,9 @@ pub struct Config {
     /// Where other nodes of the cluster reach this one; `None` if they do not.
     pub peer_listen: Option<SocketAddr>,
     /// The address that other nodes are told, if it is not the one above.
-    pub peer_advertise: Option<String>,
+    pub peer_advertise: Option<PeerAddress>,
     /// Nodes of a cluster that this one is to join, if it has not joined one.
-    pub join: Vec<String>,
+    pub join: Vec<PeerAddress>,
     /// The node's name; the host's name if `None`.
     pub name: Option<String>,
     /// Where the node stands: replicas of a shard are kept in different zones.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use bellwether_server::PeerAddress;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
@@ -78,19 +79,19 @@ pub struct Values {
     #[arg(
         long,
         env = "BELLWETHER_PEER_ADVERTISE",
-        value_name = "HOST:PORT",
+        value_name = "HOST[:PORT]",
         help_heading = "Cluster"
     )]
-    pub peer_advertise: Option<String>,
-    /// A node of the cluster to join, at its --peer-listen; repeatable
+    pub peer_advertise: Option<PeerAddress>,
+    /// A node of the cluster to join, at its --peer-listen, port 2356 if none is given; repeatable
     #[arg(
         long,
         env = "BELLWETHER_JOIN",
-        value_name = "HOST:PORT",
+        value_name = "HOST[:PORT]",
         value_delimiter = ',',
         help_heading = "Cluster"
     )]
-    pub join: Option<Vec<String>>,
+    pub join: Option<Vec<PeerAddress>>,
     /// The node's name [default: the host's]
     #[arg(long, env = "BELLWETHER_NODE_NAME", value_name = "NAME", help_heading = "Cluster")]
     pub name: Option<String>,

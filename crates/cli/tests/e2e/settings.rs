@@ -130,6 +130,21 @@ fn settings_that_make_no_sense_are_refused() {
     }
 }
 
+/// R126: where others are dialled is written once, with the port of every node if there is none.
+#[test]
+fn r126_addresses_of_nodes_need_no_port() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--join", "10.0.0.1,b:99", "--join", "::1", "--peer-advertise", "Host"];
+    let text = print(directory.path(), &flags, &[]).ok();
+    check(&text, "join = [\"10.0.0.1:2356\", \"b:99\", \"[::1]:2356\"]", "flag --join");
+    check(&text, "peer_advertise = \"host:2356\"", "flag --peer-advertise");
+    let error = print(directory.path(), &["--join", "http://a"], &[]).fails(2);
+    assert!(error.contains("'http://a' is not the address of a node"), "{error}");
+    std::fs::write(directory.path().join("bellwether.toml"), "join = [\"a\", \"b:0\"]").unwrap();
+    let error = print(directory.path(), &[], &[]).fails(2);
+    assert!(error.contains("'b:0'") && error.contains("from 1 to 65535"), "{error}");
+}
+
 #[test]
 fn r55_passwords_of_brokers_are_not_shown() {
     let directory = tempfile::tempdir().unwrap();

@@ -10,6 +10,7 @@ use bellwether_protocol::node::v1::nodes_client::NodesClient;
 use bellwether_raft::net::Dialing;
 
 use super::NodeIdentity;
+use crate::peering::PeerAddress;
 
 /// How long to go on asking.
 const WITHIN: Duration = Duration::from_secs(60);
@@ -24,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// # Errors
 /// When nobody can be reached, or they do not want it.
 pub async fn join(
-    addresses: &[String],
+    addresses: &[PeerAddress],
     dialing: &Dialing,
     row: &NodeRow,
 ) -> anyhow::Result<(NodeIdentity, Vec<NodeRow>)> {
@@ -51,10 +52,15 @@ pub async fn join(
         bail!(
             "no node of a cluster answered at {} within {} s; --join takes the address on which a \
              node listens for its peers (--peer-listen)",
-            addresses.join(", "),
+            listed(addresses),
             WITHIN.as_secs()
         )
     })
+}
+
+fn listed(addresses: &[PeerAddress]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(PeerAddress::to_string).collect();
+    addresses.join(", ")
 }
 
 enum Failed {
@@ -63,11 +69,11 @@ enum Failed {
 }
 
 async fn ask(
-    address: &str,
+    address: &PeerAddress,
     dialing: &Dialing,
     row: &NodeRow,
 ) -> Result<Option<(NodeIdentity, Vec<NodeRow>)>, Failed> {
-    let way = dialing.way(address).with_context(|| format!("--join {address}"));
+    let way = dialing.way(&address.to_string()).with_context(|| format!("--join {address}"));
     let mut way = NodesClient::new(way.map_err(Failed::ForGood)?);
     let request = v1::JoinRequest {
         node: Some(record::encode(row)),

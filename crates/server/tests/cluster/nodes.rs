@@ -137,7 +137,7 @@ fn config(dir: &TempDir, peer: &str, join: Vec<String>) -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         peer_listen: Some(peer.parse().unwrap()),
-        join,
+        join: join.iter().map(|address| address.parse().unwrap()).collect(),
         data_dir: dir.path().join("data"),
         shards: Some(SHARDS),
         shutdown_grace: Duration::from_secs(5),

@@ -3,6 +3,8 @@
 //! Beyond loopback nobody speaks there without a certificate of the cluster's own authority, or the
 //! secret that all of its nodes know.
 
+mod address;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ use crate::config::{Config, InvalidConfig};
 use crate::node::Node;
 use crate::start::host_name;
 use crate::{http, live};
+
+pub use address::{PEER_PORT, PeerAddress};
 
 /// Before a certificate ends, this long, it is said at every start.
 const WARN_BEFORE_S: i64 = 30 * 86_400;
@@ -112,10 +116,10 @@ impl Peering {
     #[must_use]
     pub fn row(&self, config: &Config, api: SocketAddr) -> NodeRow {
         let advertised = config.peer_advertise.clone();
-        let address = advertised.or_else(|| self.address.map(|address| address.to_string()));
+        let address = advertised.or_else(|| self.address.map(PeerAddress::from));
         NodeRow {
             name: config.name.clone().unwrap_or_else(host_name),
-            peer_address: address.unwrap_or_default(),
+            peer_address: address.map(|address| address.to_string()).unwrap_or_default(),
             api_address: api.to_string(),
             zone: config.zone.clone(),
             ..NodeRow::default()
