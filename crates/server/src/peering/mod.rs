@@ -4,11 +4,12 @@
 //! secret that all of its nodes know.
 
 mod address;
+mod check;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -30,48 +31,10 @@ use crate::start::host_name;
 use crate::{http, live};
 
 pub use address::{PEER_PORT, PeerAddress};
+pub use check::check;
 
 /// Before a certificate ends, this long, it is said at every start.
 const WARN_BEFORE_S: i64 = 30 * 86_400;
-/// Shortest secret.
-const SECRET_MIN: usize = 16;
-
-/// Checks that the port for other nodes is not open by accident.
-///
-/// # Errors
-/// A message that says what to do.
-pub fn check(config: &Config) -> anyhow::Result<()> {
-    if let Some(secret) = &config.cluster_secret
-        && (secret.len() < SECRET_MIN || !secret.bytes().all(|byte| byte.is_ascii_graphic()))
-    {
-        bail!(InvalidConfig(format!(
-            "the cluster secret must have at least {SECRET_MIN} characters, all of them visible \
-             ASCII without spaces"
-        )));
-    }
-    let Some(listen) = config.peer_listen else {
-        if !config.join.is_empty() {
-            bail!(InvalidConfig(
-                "--join needs --peer-listen: other nodes must reach this one".to_owned()
-            ));
-        }
-        return Ok(());
-    };
-    let guarded = config.peer_tls.is_some() || config.cluster_secret.is_some();
-    if !listen.ip().is_loopback() && !guarded && !config.insecure {
-        bail!(InvalidConfig(format!(
-            "{listen} can be reached from other machines: make certificates with \
-             'bellwether cluster certs' and give --peer-ca, --peer-cert and --peer-key, or give all \
-             nodes the same --cluster-secret-file, or say --insecure to go without both"
-        )));
-    }
-    if listen.ip().is_unspecified() && config.peer_advertise.is_none() {
-        bail!(InvalidConfig(format!(
-            "{listen} is not an address that other nodes can dial: give --peer-advertise HOST:PORT"
-        )));
-    }
-    Ok(())
-}
 
 /// How this node reaches others, and is reached.
 pub struct Peering {
