@@ -49,8 +49,10 @@ pub struct Config {
     pub shards: Option<u16>,
     /// Certificate chain and private key (PEM) for TLS.
     pub tls: Option<TlsFiles>,
-    /// Listen beyond loopback without TLS and tokens.
+    /// Let the API listen beyond loopback without TLS and tokens.
     pub insecure: bool,
+    /// Let other nodes in beyond loopback without certificates and secret.
+    pub insecure_peers: bool,
     /// Ask for a token even on loopback.
     pub require_token: bool,
     /// Whether this process also runs work.
@@ -124,6 +126,7 @@ impl Default for Config {
             shards: None,
             tls: None,
             insecure: false,
+            insecure_peers: false,
             require_token: false,
             worker: true,
             worker_name: None,

@@ -246,6 +246,10 @@ fn fill_cluster(config: &mut Config, layers: &mut Layers<'_>) -> Result<()> {
         })?;
         config.cluster_secret = Some(read.trim().to_owned());
     }
+    config.insecure_peers = {
+        let p = pick!(layers, insecure_peers);
+        layers.or(p, false)
+    };
     Ok(())
 }
 

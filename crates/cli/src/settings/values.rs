@@ -115,6 +115,10 @@ pub struct Values {
         help_heading = "Cluster"
     )]
     pub cluster_secret_file: Option<PathBuf>,
+    /// Let other nodes in beyond loopback without certificates and secret: whoever reaches the port
+    /// can join
+    #[arg(long, env = "BELLWETHER_INSECURE_PEERS", value_name = "BOOL", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
+    pub insecure_peers: Option<bool>,
 
     /// A broker to read jobs from, such as nats://HOST?stream=NAME or amqp://HOST/VHOST?queue=NAME;
     /// repeatable
@@ -134,7 +138,7 @@ pub struct Values {
     /// Private key (PEM) for TLS
     #[arg(long, env = "BELLWETHER_TLS_KEY", value_name = "FILE", help_heading = "Access")]
     pub tls_key: Option<PathBuf>,
-    /// Listen beyond loopback without TLS and tokens
+    /// Let the API listen beyond loopback without TLS and tokens
     #[arg(long, env = "BELLWETHER_INSECURE", value_name = "BOOL", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Access")]
     pub insecure: Option<bool>,
     /// Ask for a token also on loopback

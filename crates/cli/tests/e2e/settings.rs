@@ -59,6 +59,7 @@ fn every_setting_can_come_from_the_environment() {
         ("BELLWETHER_PEER_CERT", "c"),
         ("BELLWETHER_PEER_KEY", "k"),
         ("BELLWETHER_CLUSTER_SECRET_FILE", "secret"),
+        ("BELLWETHER_INSECURE_PEERS", "1"),
         ("BELLWETHER_LISTEN", "127.0.0.1:1"),
         ("BELLWETHER_DATA_DIR", "d"),
         ("BELLWETHER_SHARDS", "3"),

@@ -31,11 +31,13 @@ pub fn check(config: &Config) -> anyhow::Result<()> {
         return Ok(());
     };
     let guarded = config.peer_tls.is_some() || config.cluster_secret.is_some();
-    if !listen.ip().is_loopback() && !guarded && !config.insecure {
+    if !listen.ip().is_loopback() && !guarded && !config.insecure_peers {
         bail!(InvalidConfig(format!(
-            "{listen} can be reached from other machines: make certificates with \
-             'bellwether cluster certs' and give --peer-ca, --peer-cert and --peer-key, or give all \
-             nodes the same --cluster-secret-file, or say --insecure to go without both"
+            "{listen} can be reached from other machines, and whoever reaches it could join the \
+             cluster: make certificates with 'bellwether cluster certs' and give --peer-ca, \
+             --peer-cert and --peer-key, or give all nodes the same --cluster-secret-file, or say \
+             --insecure-peers to go without both (--insecure is for the API alone), or listen on \
+             loopback"
         )));
     }
     if listen.ip().is_unspecified() && config.peer_advertise.is_none() {
@@ -105,5 +107,23 @@ mod tests {
         ] {
             check(&node(listen, advertise, join)).unwrap();
         }
+    }
+
+    #[test]
+    fn r126_the_port_for_nodes_is_not_open_by_accident() {
+        let guarded = node("10.0.0.2:2356", "", &[]);
+        check(&guarded).unwrap();
+        let open = Config { cluster_secret: None, ..guarded };
+        for insecure in [false, true] {
+            let said = refusal(&Config { insecure, ..open.clone() });
+            for choice in
+                ["cluster certs", "--peer-cert", "--cluster-secret-file", "--insecure-peers"]
+            {
+                assert!(said.contains(choice), "{choice}: {said}");
+            }
+        }
+        check(&Config { insecure_peers: true, ..open.clone() }).unwrap();
+        let at_home = node("127.0.0.1:2356", "", &[]);
+        check(&Config { cluster_secret: None, ..at_home }).unwrap();
     }
 }
