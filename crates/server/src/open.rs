@@ -16,7 +16,7 @@ use bellwether_raft::types::Peer;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bellwether_worker::{Orphan, kill_orphans};
 
-use crate::cluster::{NodeIdentity, join};
+use crate::cluster::{NodeIdentity, join, join_id};
 use crate::config::{Config, InvalidConfig};
 
 /// Shards of a new store, unless it is told otherwise.
@@ -51,12 +51,15 @@ pub async fn open(config: &Config, row: &NodeRow, dialing: Dialing) -> anyhow::R
             let (identity, nodes) = if config.join.is_empty() {
                 (found(config), Vec::new())
             } else {
-                join(&config.join, &dialing, row).await?
+                let join_id = join_id::keep(&config.data_dir)?;
+                let row = NodeRow { join_id, ..row.clone() };
+                join(&config.join, &dialing, &row).await?
             };
             identity.write(&config.data_dir)?;
             (identity, nodes)
         }
     };
+    join_id::forget(&config.data_dir)?;
     check_shards(config, &identity)?;
     check_wanted(config, &identity)?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);

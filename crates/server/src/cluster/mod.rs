@@ -24,6 +24,7 @@ mod far;
 mod holders;
 mod identity;
 mod join;
+pub mod join_id;
 mod live;
 mod manage;
 mod passing;
