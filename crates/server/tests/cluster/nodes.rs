@@ -244,6 +244,17 @@ impl Trio {
         bellwether_server::start(config(dir, &own_address(), Vec::new())).await
     }
 
+    /// Tries to start a new node that joins.
+    pub async fn try_join(
+        dir: &TempDir,
+        join: &str,
+        change: &dyn Fn(&mut Config),
+    ) -> anyhow::Result<RunningServer> {
+        let mut config = config(dir, &own_address(), vec![join.to_owned()]);
+        change(&mut config);
+        bellwether_server::start(config).await
+    }
+
     /// Waits until something holds.
     pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
         let begun = Instant::now();
