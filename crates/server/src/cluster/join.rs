@@ -1,7 +1,8 @@
 //! Becoming a node of a cluster.
 //!
 //! The nodes that are named are asked one after the other, again and again: they may be starting as well.
-//! Who is not let in hears why from every one of them.
+//! Who is not let in hears why from every one of them. A node that is itself among those that are named
+//! may be told that the cluster begins with it (`founding`).
 
 use std::error::Error;
 use std::io;
@@ -16,60 +17,87 @@ use bellwether_raft::net::Dialing;
 use tonic::{Code, Status};
 
 use super::NodeIdentity;
+use super::founding::{Waiting, listed};
+use crate::config::InvalidConfig;
 use crate::peering::PeerAddress;
 
-/// How long to go on asking.
+/// How long to go on asking, unless this node is named itself: then it is for the others to come.
 const WITHIN: Duration = Duration::from_secs(60);
 /// How long one node may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// How long to wait before they are asked again.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// What a node without data becomes.
+pub enum Joined {
+    /// The first of a new cluster.
+    First,
+    /// One of a cluster that is there, together with these.
+    Member(NodeIdentity, Vec<NodeRow>),
+}
+
 /// What the library says when the other end has ended a connection because of what it was shown.
 const ALERT: &str = "received fatal alert";
 
-/// Asks the nodes at these addresses, one after the other, to let this process become a node.
-/// Returns who it is, and who the others are.
+/// Asks the nodes of a list, one after the other, to let this process become a node, or for their word
+/// that it may be the first.
 ///
 /// # Errors
 /// When nobody can be reached, or they do not want it.
-pub async fn join(
-    addresses: &[PeerAddress],
-    dialing: &Dialing,
-    row: &NodeRow,
-) -> anyhow::Result<(NodeIdentity, Vec<NodeRow>)> {
+pub async fn join(own: &Waiting, dialing: &Dialing, row: &NodeRow) -> anyhow::Result<Joined> {
+    let others = own.others();
+    if others.is_empty() {
+        bail!(InvalidConfig(format!(
+            "--join {} names this node alone: name the others as well, or leave it out to begin a \
+             cluster with this one",
+            listed(&own.nodes)
+        )));
+    }
     let begun = Instant::now();
-    let mut said = String::new();
+    let mut told = String::new();
     loop {
         let mut answers = Vec::new();
-        for address in addresses {
+        for address in &others {
             match ask(address, dialing, row).await? {
                 Heard::Welcome(welcome) => return understand(welcome),
-                heard => answers.push((address, heard)),
+                heard => answers.push((*address, heard)),
             }
         }
-        let why = reasons(&answers);
+        if own.begins(&waiting(&answers)) {
+            return Ok(Joined::First);
+        }
+        let why = reasons(own, &answers);
         if answers.iter().all(|(_, heard)| matches!(heard, Heard::Refusal(_))) {
             bail!("this node is not let in: {why}");
         }
-        if begun.elapsed() >= WITHIN {
+        if begun.elapsed() >= WITHIN && !own.is_listed() {
             bail!(
                 "no node of a cluster has let this one in for {} s; --join takes the address on \
                  which a node listens for its peers (--peer-listen): {why}",
                 begun.elapsed().as_secs()
             );
         }
-        if why != said {
+        if why != told {
             tracing::info!("waiting to be let in: {why}");
-            said = why;
+            told = why;
         }
         tokio::time::sleep(AGAIN).await;
     }
 }
 
+fn waiting<'a>(answers: &'a [(&'a PeerAddress, Heard)]) -> Vec<(&'a PeerAddress, &'a Waiting)> {
+    let waits = |(address, heard): &'a (&'a PeerAddress, Heard)| match heard {
+        Heard::Waiting(waiting) => Some((*address, waiting)),
+        _ => None,
+    };
+    answers.iter().filter_map(waits).collect()
+}
+
 /// What one node said.
 enum Heard {
     Welcome(v1::Welcome),
+    /// It belongs to no cluster either.
+    Waiting(Waiting),
     /// It does not know who could let this node in.
     NoLeader,
     /// It does not even listen, and will not as things are set up.
@@ -78,9 +106,13 @@ enum Heard {
     Silence(String),
 }
 
-fn reasons(answers: &[(&PeerAddress, Heard)]) -> String {
+fn reasons(own: &Waiting, answers: &[(&PeerAddress, Heard)]) -> String {
     let reasons = answers.iter().map(|(address, heard)| match heard {
         Heard::Welcome(_) => format!("{address} lets it in"),
+        Heard::Waiting(said) => match own.objection(address, said) {
+            Some(why) if own.is_listed() => format!("{address} waits as well: {why}"),
+            _ => format!("{address} waits as well"),
+        },
         Heard::NoLeader => format!("{address} knows no leader"),
         Heard::Refusal(why) => format!("{address} refuses: {why}"),
         Heard::Silence(why) => format!("{address} does not answer: {why}"),
@@ -106,6 +138,10 @@ async fn ask(address: &PeerAddress, dialing: &Dialing, row: &NodeRow) -> anyhow:
             let why = rejection.message.unwrap_or_default();
             bail!("the cluster does not let this node in: {why}")
         }
+        Some(Answer::Waiting(said)) => Ok(match Waiting::decode(said) {
+            Some(waiting) => Heard::Waiting(waiting),
+            None => Heard::Silence("it says what is not understood".to_owned()),
+        }),
         Some(Answer::NotLeader(_)) | None => Ok(Heard::NoLeader),
     }
 }
@@ -146,7 +182,7 @@ fn certificate_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Er
     matches!(error, rustls::Error::InvalidCertificate(_)).then_some(error)
 }
 
-fn understand(welcome: v1::Welcome) -> anyhow::Result<(NodeIdentity, Vec<NodeRow>)> {
+fn understand(welcome: v1::Welcome) -> anyhow::Result<Joined> {
     let identity = NodeIdentity {
         cluster: welcome.cluster.context("a cluster without an id")?,
         node: welcome.node.context("a node without a number")?,
@@ -158,5 +194,5 @@ fn understand(welcome: v1::Welcome) -> anyhow::Result<(NodeIdentity, Vec<NodeRow
         removed: false,
     };
     let nodes = welcome.nodes.into_iter().map(|bytes| record::decode("node", bytes));
-    Ok((identity, nodes.collect::<Result<_, _>>()?))
+    Ok(Joined::Member(identity, nodes.collect::<Result<_, _>>()?))
 }

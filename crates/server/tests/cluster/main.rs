@@ -9,6 +9,7 @@ mod backups;
 mod bounds;
 mod far;
 mod figures;
+mod founding;
 mod guarded;
 mod leaving;
 mod live;
