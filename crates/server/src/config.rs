@@ -8,6 +8,7 @@ use bellwether_core::settings::Settings;
 use bellwether_trust::PeerFiles;
 
 use crate::ingest::Source;
+use crate::peering::PeerAddress;
 
 /// Settings that cannot be used: what is wrong, and what to do. Whoever started the server can tell
 /// this from what fails on a machine, such as an address that is taken.
@@ -30,9 +31,9 @@ pub struct Config {
     /// Where other nodes of the cluster reach this one; `None` if they do not.
     pub peer_listen: Option<SocketAddr>,
     /// The address that other nodes are told, if it is not the one above.
-    pub peer_advertise: Option<String>,
+    pub peer_advertise: Option<PeerAddress>,
     /// Nodes of a cluster that this one is to join, if it has not joined one.
-    pub join: Vec<String>,
+    pub join: Vec<PeerAddress>,
     /// The node's name; the host's name if `None`.
     pub name: Option<String>,
     /// Where the node stands: replicas of a shard are kept in different zones.
@@ -50,8 +51,10 @@ pub struct Config {
     pub shards: Option<u16>,
     /// Certificate chain and private key (PEM) for TLS.
     pub tls: Option<TlsFiles>,
-    /// Listen beyond loopback without TLS and tokens.
+    /// Let the API listen beyond loopback without TLS and tokens.
     pub insecure: bool,
+    /// Let other nodes in beyond loopback without certificates and secret.
+    pub insecure_peers: bool,
     /// Ask for a token even on loopback.
     pub require_token: bool,
     /// Whether this process also runs work.
@@ -126,6 +129,7 @@ impl Default for Config {
             shards: None,
             tls: None,
             insecure: false,
+            insecure_peers: false,
             require_token: false,
             worker: true,
             worker_name: None,

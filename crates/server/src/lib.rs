@@ -39,4 +39,5 @@ pub use bellwether_trust::PeerFiles;
 pub use config::{BackupConfig, Config, InvalidConfig, TlsFiles};
 pub use http::openapi;
 pub use ingest::Source;
+pub use peering::{PEER_PORT, PeerAddress};
 pub use start::{RunningServer, start};

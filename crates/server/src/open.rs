@@ -11,13 +11,14 @@ use bellwether_core::run;
 use bellwether_core::waist::{Family, View};
 use bellwether_raft::engine::{RaftEngine, RaftOptions};
 use bellwether_raft::log::LogOptions;
-use bellwether_raft::net::{Dialing, Identity};
+use bellwether_raft::net::Identity;
 use bellwether_raft::types::Peer;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bellwether_worker::{Orphan, kill_orphans};
 
-use crate::cluster::{NodeIdentity, join};
+use crate::cluster::{Joined, NodeIdentity, join, join_id};
 use crate::config::{Config, InvalidConfig};
+use crate::peering::Peering;
 
 /// Shards of a new store, unless it is told otherwise.
 const SHARDS: u16 = 16;
@@ -42,21 +43,21 @@ pub struct Opened {
 /// # Errors
 /// When the store cannot be opened, or is of another shape than it is said to be, or the cluster
 /// that is to be joined does not answer.
-pub async fn open(config: &Config, row: &NodeRow, dialing: Dialing) -> anyhow::Result<Opened> {
+pub async fn open(config: &Config, row: &NodeRow, peering: &Peering) -> anyhow::Result<Opened> {
     let opening = config.clone();
     let (tables, known) = tokio::task::spawn_blocking(move || open_tables(&opening)).await??;
     let (mut identity, nodes) = match known {
         Some(identity) => (identity, Vec::new()),
         None => {
-            let (identity, nodes) = if config.join.is_empty() {
-                (found(config), Vec::new())
-            } else {
-                join(&config.join, &dialing, row).await?
+            let (identity, nodes) = match become_one(config, row, peering).await? {
+                Joined::First => (found(config), Vec::new()),
+                Joined::Member(identity, nodes) => (identity, nodes),
             };
             identity.write(&config.data_dir)?;
             (identity, nodes)
         }
     };
+    join_id::forget(&config.data_dir)?;
     check_shards(config, &identity)?;
     check_wanted(config, &identity)?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -65,7 +66,7 @@ pub async fn open(config: &Config, row: &NodeRow, dialing: Dialing) -> anyhow::R
         log_dir: config.data_dir.join("log"),
         log: LogOptions { pace: cores * PACE, ..LogOptions::default() },
         identity: Identity { cluster: identity.cluster.clone(), node: identity.node },
-        dialing,
+        dialing: peering.dialing.clone(),
         shards: if identity.founded { Vec::new() } else { (0..identity.shards).collect() },
     })
     .await?;
@@ -79,6 +80,14 @@ pub async fn open(config: &Config, row: &NodeRow, dialing: Dialing) -> anyhow::R
         identity.write(&config.data_dir)?;
     }
     Ok(Opened { engine, identity, nodes })
+}
+
+/// A process without data becomes a node: the first, if nobody is to be joined.
+async fn become_one(config: &Config, row: &NodeRow, peering: &Peering) -> anyhow::Result<Joined> {
+    let Some(own) = peering.waiting(config) else { return Ok(Joined::First) };
+    let join_id = join_id::keep(&config.data_dir)?;
+    let row = NodeRow { join_id, ..row.clone() };
+    peering.answer_during(&own, join(&own, &peering.dialing, &row)).await
 }
 
 fn check_shards(config: &Config, identity: &NodeIdentity) -> anyhow::Result<()> {

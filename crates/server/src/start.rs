@@ -80,7 +80,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let stop = CancellationToken::new();
     let peering = Peering::bind(&config).await?;
     let row = peering.row(&config, address);
-    let Opened { engine, identity, nodes } = open(&config, &row, peering.dialing.clone()).await?;
+    let Opened { engine, identity, nodes } = open(&config, &row, &peering).await?;
     end_orphans(engine.view(), &identity.instance()).await?;
 
     let dispatch = Arc::new(Dispatch::default());
@@ -202,7 +202,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     cluster.acting.spawn(cluster.clone().keep_answering(stop_acting.clone()));
     server.admin_token = first_admin_token(&node).await?;
     let router = http::router(node.clone());
-    server.serving = tokio::spawn(http::serve(router, listener, tls, stop.clone()));
+    server.serving = tokio::spawn(http::serve_all(router, listener, tls, stop.clone()));
     server.ingesting = ingest::start(&node, &stop)?;
     backup::keep_schedule(&node);
     Ok(server)

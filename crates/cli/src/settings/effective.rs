@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_core::settings::Settings;
-use bellwether_server::{BackupConfig, Config, PeerFiles, Source, TlsFiles};
+use bellwether_server::{
+    BackupConfig, Config, PEER_PORT, PeerAddress, PeerFiles, Source, TlsFiles,
+};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
@@ -185,7 +187,7 @@ fn lasting(duration: Duration) -> Lasting {
 }
 
 /// Where a node that joins others is reached, unless it is told otherwise.
-const PEER_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2356);
+const PEER_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PEER_PORT);
 
 fn fill_cluster(config: &mut Config, layers: &mut Layers<'_>) -> Result<()> {
     config.peer_listen = {
@@ -253,6 +255,10 @@ fn fill_cluster(config: &mut Config, layers: &mut Layers<'_>) -> Result<()> {
         })?;
         config.cluster_secret = Some(read.trim().to_owned());
     }
+    config.insecure_peers = {
+        let p = pick!(layers, insecure_peers);
+        layers.or(p, false)
+    };
     Ok(())
 }
 
@@ -418,7 +424,7 @@ macro_rules! toml_plain {
     };
 }
 
-toml_quoted!(std::net::SocketAddr, String, Size, Lasting);
+toml_quoted!(std::net::SocketAddr, PeerAddress, String, Size, Lasting);
 toml_plain!(u16, u32, usize, bool);
 
 impl Toml for PathBuf {
@@ -427,9 +433,9 @@ impl Toml for PathBuf {
     }
 }
 
-impl Toml for Vec<String> {
+impl<T: Toml> Toml for Vec<T> {
     fn toml(&self) -> String {
-        let items: Vec<String> = self.iter().map(|item| quoted(item)).collect();
+        let items: Vec<String> = self.iter().map(Toml::toml).collect();
         format!("[{}]", items.join(", "))
     }
 }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use bellwether_server::PeerAddress;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
@@ -78,19 +79,19 @@ pub struct Values {
     #[arg(
         long,
         env = "BELLWETHER_PEER_ADVERTISE",
-        value_name = "HOST:PORT",
+        value_name = "HOST[:PORT]",
         help_heading = "Cluster"
     )]
-    pub peer_advertise: Option<String>,
-    /// A node of the cluster to join, at its --peer-listen; repeatable
+    pub peer_advertise: Option<PeerAddress>,
+    /// A node of the cluster to join, at its --peer-listen, port 2356 if none is given; repeatable
     #[arg(
         long,
         env = "BELLWETHER_JOIN",
-        value_name = "HOST:PORT",
+        value_name = "HOST[:PORT]",
         value_delimiter = ',',
         help_heading = "Cluster"
     )]
-    pub join: Option<Vec<String>>,
+    pub join: Option<Vec<PeerAddress>>,
     /// The node's name [default: the host's]
     #[arg(long, env = "BELLWETHER_NODE_NAME", value_name = "NAME", help_heading = "Cluster")]
     pub name: Option<String>,
@@ -118,6 +119,10 @@ pub struct Values {
         help_heading = "Cluster"
     )]
     pub cluster_secret_file: Option<PathBuf>,
+    /// Let other nodes in beyond loopback without certificates and secret: whoever reaches the port
+    /// can join
+    #[arg(long, env = "BELLWETHER_INSECURE_PEERS", value_name = "BOOL", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
+    pub insecure_peers: Option<bool>,
 
     /// A broker to read jobs from, such as nats://HOST?stream=NAME or amqp://HOST/VHOST?queue=NAME;
     /// repeatable
@@ -137,7 +142,7 @@ pub struct Values {
     /// Private key (PEM) for TLS
     #[arg(long, env = "BELLWETHER_TLS_KEY", value_name = "FILE", help_heading = "Access")]
     pub tls_key: Option<PathBuf>,
-    /// Listen beyond loopback without TLS and tokens
+    /// Let the API listen beyond loopback without TLS and tokens
     #[arg(long, env = "BELLWETHER_INSECURE", value_name = "BOOL", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Access")]
     pub insecure: Option<bool>,
     /// Ask for a token also on loopback

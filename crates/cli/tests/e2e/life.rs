@@ -106,6 +106,12 @@ fn what_keeps_it_from_starting_is_told() {
     assert!(error.contains("cannot listen") && error.contains(&address), "{error}");
     let error = start(&["--listen", "0.0.0.0:0"]).fails(2);
     assert!(error.contains("--tls-cert") && error.contains("--insecure"), "{error}");
+    let error = start(&["--listen", "127.0.0.1:0", "--peer-listen", "0.0.0.0:0"]).fails(2);
+    assert!(error.contains("cluster certs") && error.contains("--insecure-peers"), "{error}");
+    let error = start(&["--peer-listen", "0.0.0.0:0", "--insecure"]).fails(2);
+    assert!(error.contains("--insecure is for the API alone"), "{error}");
+    let error = start(&["--listen", "127.0.0.1:0", "--join", "node-a"]).fails(2);
+    assert!(error.contains("--peer-listen ADDRESS:2356"), "{error}");
     assert!(start(&["--tls-cert", "x"]).fails(2).contains("go together"));
     assert!(start(&["--log-level", "a=b=c"]).fails(2).contains("log level"));
     let error = start(&["--tls-cert", "no.pem", "--tls-key", "no.pem"]).fails(2);

@@ -60,6 +60,7 @@ fn every_setting_can_come_from_the_environment() {
         ("BELLWETHER_PEER_CERT", "c"),
         ("BELLWETHER_PEER_KEY", "k"),
         ("BELLWETHER_CLUSTER_SECRET_FILE", "secret"),
+        ("BELLWETHER_INSECURE_PEERS", "1"),
         ("BELLWETHER_LISTEN", "127.0.0.1:1"),
         ("BELLWETHER_DATA_DIR", "d"),
         ("BELLWETHER_SHARDS", "3"),
@@ -130,6 +131,21 @@ fn settings_that_make_no_sense_are_refused() {
         let error = print(directory.path(), &flags, &[]).fails(2);
         assert!(error.contains(part), "{part} in {error}");
     }
+}
+
+/// R126: where others are dialled is written once, with the port of every node if there is none.
+#[test]
+fn r126_addresses_of_nodes_need_no_port() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--join", "10.0.0.1,b:99", "--join", "::1", "--peer-advertise", "Host"];
+    let text = print(directory.path(), &flags, &[]).ok();
+    check(&text, "join = [\"10.0.0.1:2356\", \"b:99\", \"[::1]:2356\"]", "flag --join");
+    check(&text, "peer_advertise = \"host:2356\"", "flag --peer-advertise");
+    let error = print(directory.path(), &["--join", "http://a"], &[]).fails(2);
+    assert!(error.contains("'http://a' is not the address of a node"), "{error}");
+    std::fs::write(directory.path().join("bellwether.toml"), "join = [\"a\", \"b:0\"]").unwrap();
+    let error = print(directory.path(), &[], &[]).fails(2);
+    assert!(error.contains("'b:0'") && error.contains("from 1 to 65535"), "{error}");
 }
 
 #[test]

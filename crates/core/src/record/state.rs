@@ -280,6 +280,9 @@ pub struct NodeRow {
     /// What is to become of it.
     #[prost(enumeration = "NodeState", tag = "7")]
     pub state: i32,
+    /// What it asked to join with, so that it is known when it asks again; empty if it said nothing.
+    #[prost(string, tag = "8")]
+    pub join_id: String,
     /// How many replicas it wants shards to have; 0 if it has no opinion.
     #[prost(uint32, tag = "9")]
     pub replicas: u32,

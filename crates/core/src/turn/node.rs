@@ -26,6 +26,9 @@ impl Turn<'_> {
 
     fn join(&mut self, actor: &str, mut row: NodeRow) -> Result<Reply, Halt> {
         let nodes = self.nodes()?;
+        if let Some(known) = nodes.iter().find(|known| asks_again(&row, known)) {
+            return self.join_again(row, known, &nodes);
+        }
         row.node = nodes.iter().map(|node| node.node).max().unwrap_or(0) + 1;
         row.name = free_name(&row, &nodes);
         row.joined_ms = self.now.0;
@@ -36,6 +39,23 @@ impl Turn<'_> {
         Ok(Reply::Node(node, name))
     }
 
+    /// A node that has not heard that it was let in is told so again. It may be elsewhere by now.
+    fn join_again(
+        &mut self,
+        mut row: NodeRow,
+        known: &NodeRow,
+        nodes: &[NodeRow],
+    ) -> Result<Reply, Halt> {
+        row.node = known.node;
+        row.name = free_name(&row, nodes);
+        row.joined_ms = known.joined_ms;
+        row.state = known.state;
+        if row != *known {
+            self.put_node(&row);
+        }
+        Ok(Reply::Node(row.node, row.name))
+    }
+
     fn introduce(&mut self, mut row: NodeRow) -> Result<Reply, Halt> {
         let nodes = self.nodes()?;
         row.name = free_name(&row, &nodes);
@@ -44,6 +64,7 @@ impl Turn<'_> {
             Some(known) => {
                 row.joined_ms = known.joined_ms;
                 row.state = known.state;
+                row.join_id = known.join_id.clone();
                 if row == *known {
                     return Ok(Reply::Node(row.node, row.name));
                 }
@@ -111,6 +132,13 @@ impl Turn<'_> {
             ..Audit::default()
         });
     }
+}
+
+/// Whether the node that asks to join is one that was let in before, and is still there.
+fn asks_again(asking: &NodeRow, known: &NodeRow) -> bool {
+    !asking.join_id.is_empty()
+        && asking.join_id == known.join_id
+        && known.state() != NodeState::Gone
 }
 
 fn gone(row: &NodeRow) -> Rejection {

@@ -1,7 +1,8 @@
 //! The nodes of the cluster come and go.
 
-use crate::world::World;
 use crate::world::job::ANA;
+use crate::world::{SHARD, World};
+use bellwether_core::read;
 use bellwether_core::record::NodeRow;
 use bellwether_core::turn::{Input, NodeChange, Reply};
 
@@ -31,6 +32,47 @@ fn r126_a_node_leaves_once_and_its_number_is_never_given_again() {
     let c = join(&mut w, "b");
     assert!(c > b && b > a, "{a} {b} {c}");
     assert_eq!(w.actions(), ["node.join", "node.join", "node.leave", "node.forget", "node.join"]);
+}
+
+#[test]
+fn r126_a_node_that_asks_again_to_join_stays_the_same() {
+    let mut w = World::new();
+    let ask = |w: &mut World, name: &str, address: &str, join_id: &str| {
+        let row = NodeRow {
+            name: name.into(),
+            peer_address: address.into(),
+            join_id: join_id.into(),
+            ..NodeRow::default()
+        };
+        match w.ask(node(NodeChange::Join(row))) {
+            Ok(Reply::Node(number, name)) => (number, name),
+            other => panic!("{other:?}"),
+        }
+    };
+    join(&mut w, "a");
+    let b = ask(&mut w, "b", "b:1", "x");
+    assert_eq!(ask(&mut w, "b", "b:1", "x"), b, "the answer was lost");
+    assert_eq!(ask(&mut w, "a", "b:2", "x"), (b.0, "a-2".into()), "it is elsewhere by now");
+    let rows = read::nodes(&w.store, SHARD).unwrap();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!((&*rows[1].peer_address, &*rows[1].name), ("b:2", "a-2"));
+    // What it says of itself later does not make it another.
+    let said = NodeRow { node: b.0, name: "b".into(), ..NodeRow::default() };
+    w.tell(node(NodeChange::Introduce(said)));
+    assert_eq!(ask(&mut w, "b", "b:1", "x"), b);
+    // Others are others, also such as say no id.
+    let c = ask(&mut w, "c", "c:1", "y").0;
+    let (d, e) = (ask(&mut w, "d", "d:1", "").0, ask(&mut w, "e", "e:1", "").0);
+    assert!(b.0 < c && c < d && d < e, "{b:?} {c} {d} {e}");
+    // One that was removed meanwhile is gone for good, and whoever asks is new.
+    w.tell(node(NodeChange::Leave(b.0)));
+    assert_eq!(ask(&mut w, "b", "b:1", "x"), b, "it stays for as long as it is there");
+    w.tell(node(NodeChange::Forget(b.0)));
+    let back = ask(&mut w, "b", "b:1", "x").0;
+    assert!(back > e, "{back}");
+    assert_eq!(ask(&mut w, "b", "b:1", "x").0, back);
+    let joins = w.actions().iter().filter(|action| **action == "node.join").count();
+    assert_eq!(joins, 6, "said once for each");
 }
 
 #[test]

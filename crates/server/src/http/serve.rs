@@ -45,7 +45,7 @@ pub fn tls_config(files: &TlsFiles) -> anyhow::Result<Arc<rustls::ServerConfig>>
 /// Serves until `stop`, then lets requests that are under way finish.
 pub async fn serve(
     router: axum::Router,
-    listener: TcpListener,
+    listener: &TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     stop: CancellationToken,
 ) {
@@ -81,6 +81,16 @@ pub async fn serve(
     }
     connections.close();
     let _ = tokio::time::timeout(DRAIN, connections.wait()).await;
+}
+
+/// The same for a listener that nobody needs afterwards.
+pub async fn serve_all(
+    router: axum::Router,
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    stop: CancellationToken,
+) {
+    serve(router, &listener, tls, stop).await;
 }
 
 async fn connection(

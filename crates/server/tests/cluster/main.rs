@@ -9,6 +9,8 @@ mod backups;
 mod bounds;
 mod far;
 mod figures;
+mod founding;
+mod guarded;
 mod leaving;
 mod live;
 mod moving;

@@ -133,11 +133,12 @@ pub struct Left {
     peer: String,
 }
 
-fn config(dir: &TempDir, peer: &str, join: Vec<String>) -> Config {
+/// The settings of a node.
+pub fn config(dir: &TempDir, peer: &str, join: Vec<String>) -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         peer_listen: Some(peer.parse().unwrap()),
-        join,
+        join: join.iter().map(|address| address.parse().unwrap()).collect(),
         data_dir: dir.path().join("data"),
         shards: Some(SHARDS),
         shutdown_grace: Duration::from_secs(5),
@@ -148,6 +149,11 @@ fn config(dir: &TempDir, peer: &str, join: Vec<String>) -> Config {
 async fn start(dir: TempDir, peer: &str, join: Vec<String>, change: &dyn Fn(&mut Config)) -> Node {
     let mut config = config(&dir, peer, join);
     change(&mut config);
+    start_with(dir, config).await
+}
+
+/// Starts a node in a directory.
+pub async fn start_with(dir: TempDir, config: Config) -> Node {
     let server = bellwether_server::start(config).await.unwrap();
     let client = Client::new(&server.local_addr().to_string()).unwrap();
     Node { server, client, dir }
@@ -197,6 +203,11 @@ impl Trio {
             let dir = tempfile::tempdir().unwrap();
             nodes.push(start(dir, &own_address(), join.clone(), &change).await);
         }
+        Trio { nodes, change: Box::new(change) }
+    }
+
+    /// Nodes that were started by themselves.
+    pub fn of(nodes: Vec<Node>, change: impl Fn(&mut Config) + 'static) -> Trio {
         Trio { nodes, change: Box::new(change) }
     }
 
@@ -251,14 +262,20 @@ impl Trio {
         bellwether_server::start(config(dir, &own_address(), Vec::new())).await
     }
 
+    /// Tries to start a new node that joins.
+    pub async fn try_join(
+        dir: &TempDir,
+        join: &str,
+        change: &dyn Fn(&mut Config),
+    ) -> anyhow::Result<RunningServer> {
+        let mut config = config(dir, &own_address(), vec![join.to_owned()]);
+        change(&mut config);
+        bellwether_server::start(config).await
+    }
+
     /// Waits until something holds.
-    pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
-        let begun = Instant::now();
-        let mut interval = tokio::time::interval(Duration::from_millis(50));
-        while !holds().await {
-            assert!(begun.elapsed() < PATIENCE, "waited too long: {what}");
-            interval.tick().await;
-        }
+    pub async fn until(&self, what: &str, holds: impl AsyncFnMut() -> bool) {
+        until(what, holds).await;
     }
 
     /// Stops all nodes.
@@ -267,6 +284,16 @@ impl Trio {
         for stopped in futures::future::join_all(stopping).await {
             stopped.unwrap();
         }
+    }
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    let mut interval = tokio::time::interval(Duration::from_millis(50));
+    while !holds().await {
+        assert!(begun.elapsed() < PATIENCE, "waited too long: {what}");
+        interval.tick().await;
     }
 }
 

@@ -3,10 +3,16 @@
 //! Beyond loopback nobody speaks there without a certificate of the cluster's own authority, or the
 //! secret that all of its nodes know.
 
+mod address;
+mod check;
+mod waiting;
+
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -21,53 +27,17 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::clock;
-use crate::cluster::{NodeIdentity, rows_service, service};
+use crate::cluster::{NodeIdentity, Waiting, rows_service, service};
 use crate::config::{Config, InvalidConfig};
 use crate::node::Node;
 use crate::start::host_name;
 use crate::{http, live};
 
+pub use address::{PEER_PORT, PeerAddress};
+pub use check::check;
+
 /// Before a certificate ends, this long, it is said at every start.
 const WARN_BEFORE_S: i64 = 30 * 86_400;
-/// Shortest secret.
-const SECRET_MIN: usize = 16;
-
-/// Checks that the port for other nodes is not open by accident.
-///
-/// # Errors
-/// A message that says what to do.
-pub fn check(config: &Config) -> anyhow::Result<()> {
-    if let Some(secret) = &config.cluster_secret
-        && (secret.len() < SECRET_MIN || !secret.bytes().all(|byte| byte.is_ascii_graphic()))
-    {
-        bail!(InvalidConfig(format!(
-            "the cluster secret must have at least {SECRET_MIN} characters, all of them visible \
-             ASCII without spaces"
-        )));
-    }
-    let Some(listen) = config.peer_listen else {
-        if !config.join.is_empty() {
-            bail!(InvalidConfig(
-                "--join needs --peer-listen: other nodes must reach this one".to_owned()
-            ));
-        }
-        return Ok(());
-    };
-    let guarded = config.peer_tls.is_some() || config.cluster_secret.is_some();
-    if !listen.ip().is_loopback() && !guarded && !config.insecure {
-        bail!(InvalidConfig(format!(
-            "{listen} can be reached from other machines: make certificates with \
-             'bellwether cluster certs' and give --peer-ca, --peer-cert and --peer-key, or give all \
-             nodes the same --cluster-secret-file, or say --insecure to go without both"
-        )));
-    }
-    if listen.ip().is_unspecified() && config.peer_advertise.is_none() {
-        bail!(InvalidConfig(format!(
-            "{listen} is not an address that other nodes can dial: give --peer-advertise HOST:PORT"
-        )));
-    }
-    Ok(())
-}
 
 /// How this node reaches others, and is reached.
 pub struct Peering {
@@ -111,11 +81,10 @@ impl Peering {
     /// This node as it introduces itself.
     #[must_use]
     pub fn row(&self, config: &Config, api: SocketAddr) -> NodeRow {
-        let advertised = config.peer_advertise.clone();
-        let address = advertised.or_else(|| self.address.map(|address| address.to_string()));
+        let address = self.advertised(config);
         NodeRow {
             name: config.name.clone().unwrap_or_else(host_name),
-            peer_address: address.unwrap_or_default(),
+            peer_address: address.map(|address| address.to_string()).unwrap_or_default(),
             api_address: api.to_string(),
             zone: config.zone.clone(),
             replicas: config.replicas.unwrap_or(0),
@@ -123,9 +92,45 @@ impl Peering {
         }
     }
 
+    /// Where other nodes are told to reach this one.
+    fn advertised(&self, config: &Config) -> Option<PeerAddress> {
+        config.peer_advertise.clone().or_else(|| self.address.map(PeerAddress::from))
+    }
+
+    /// This node as one that wants to join others, if it is to.
+    #[must_use]
+    pub fn waiting(&self, config: &Config) -> Option<Waiting> {
+        let address = self.advertised(config).filter(|_| !config.join.is_empty())?;
+        Some(Waiting { address, nodes: config.join.clone() })
+    }
+
+    /// Tells those who ask to join that this node wants to as well, for as long as `joining` takes.
+    pub async fn answer_during<T>(&self, own: &Waiting, joining: impl Future<Output = T>) -> T {
+        let Some(listener) = &self.listener else { return joining.await };
+        let stop = CancellationToken::new();
+        // Connections end with this, however it ends; the listener is kept, and whoever dials waits.
+        let _ending = stop.clone().drop_guard();
+        let router = self.guarded(waiting::router(own));
+        let answering = async {
+            http::serve(router, listener, self.tls.clone(), stop).await;
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            joined = joining => joined,
+            never = answering => match never {},
+        }
+    }
+
+    /// Lets only those through who know the secret, if there is one.
+    fn guarded(&self, router: Router) -> Router {
+        let Some(secret) = &self.secret else { return router };
+        let expected: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
+        router.layer(middleware::from_fn(move |request, next| admit(expected, request, next)))
+    }
+
     /// Serves other nodes until told to stop.
-    pub fn serve(self, node: &Arc<Node>, stop: &CancellationToken) -> Option<JoinHandle<()>> {
-        let listener = self.listener?;
+    pub fn serve(mut self, node: &Arc<Node>, stop: &CancellationToken) -> Option<JoinHandle<()>> {
+        let listener = self.listener.take()?;
         if let Some(end) = self.good_until {
             node.metrics.certificate(end);
         }
@@ -135,15 +140,11 @@ impl Peering {
         let routes = routes.add_service(rows_service(node.cluster.clone()));
         let router = routes.prepare().into_axum_router();
         let identity = node.cluster.identity.clone();
-        let mut router = router.layer(middleware::from_fn(move |request, next| {
+        let router = router.layer(middleware::from_fn(move |request, next| {
             for_this_node(identity.clone(), request, next)
         }));
-        if let Some(secret) = self.secret {
-            let expected: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-            router = router
-                .layer(middleware::from_fn(move |request, next| admit(expected, request, next)));
-        }
-        Some(tokio::spawn(http::serve(router, listener, self.tls, stop.clone())))
+        let router = self.guarded(router);
+        Some(tokio::spawn(http::serve_all(router, listener, self.tls, stop.clone())))
     }
 }
 
