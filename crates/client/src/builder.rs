@@ -1,6 +1,7 @@
 //! Settings of a client.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_trust::Trust;
@@ -104,6 +105,7 @@ impl ClientBuilder {
             .retry(reqwest::retry::never())
             .build()
             .map_err(|error| ClientError::Setup(format!("the client cannot be set up: {error}")))?;
-        Ok(Client { http, base, namespace: self.namespace, timeout: self.timeout })
+        let (namespace, timeout) = (self.namespace, self.timeout);
+        Ok(Client { http, base, namespace, timeout, behind_ms: Arc::default() })
     }
 }

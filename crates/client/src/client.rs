@@ -1,9 +1,11 @@
 //! The client, and how all of its calls are made.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bellwether_api::Problem;
+use bellwether_api::{Problem, STALENESS_HEADER};
 use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, RequestBuilder, Response, Url};
@@ -22,6 +24,8 @@ pub struct Client {
     pub(crate) base: Url,
     pub(crate) namespace: Option<String>,
     pub(crate) timeout: Duration,
+    /// The most that a list was behind, in milliseconds, of all that were got.
+    pub(crate) behind_ms: Arc<AtomicU64>,
 }
 
 /// Parameters of a request, as they stand in its URL.
@@ -70,6 +74,19 @@ impl Client {
         Client { namespace: namespace.map(str::to_owned), ..self.clone() }
     }
 
+    /// How far the lists that this client and its clones have got may be behind, at most: lists are made
+    /// from what the replicas of a cluster show, and say how old that may be. Zero for all else.
+    #[must_use]
+    pub fn staleness(&self) -> Duration {
+        Duration::from_millis(self.behind_ms.load(Ordering::Relaxed))
+    }
+
+    fn note_staleness(&self, response: &Response) {
+        let stated = response.headers().get(STALENESS_HEADER);
+        let stated = stated.and_then(|value| value.to_str().ok()?.parse().ok());
+        self.behind_ms.fetch_max(stated.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// The namespace as a parameter, if one is set.
     pub(crate) fn scope(&self) -> Query {
         self.namespace.iter().map(|namespace| ("namespace", namespace.clone())).collect()
@@ -107,6 +124,7 @@ impl Client {
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| self.failed(&error))?;
         if response.status().is_success() {
+            self.note_staleness(&response);
             return Ok(response);
         }
         Err(self.refusal(response).await)

@@ -5,7 +5,8 @@
 //! with the server. Filters of lists are in this crate ([`JobFilter`], [`RunFilter`], …).
 //!
 //! What this crate deliberately does not do: retry (a request that failed may have been carried
-//! out; creating with a `key` can be repeated safely), keep state, or interpret schedules.
+//! out; creating with a `key` can be repeated safely), keep state but for how old lists were, or interpret
+//! schedules.
 
 #![forbid(unsafe_code)]
 

@@ -27,6 +27,7 @@ mod record;
 mod replicas;
 mod restarts;
 mod server;
+mod staleness;
 mod trial;
 
 use std::time::Duration;

@@ -15,6 +15,7 @@ mod moving;
 mod nodes;
 mod planning;
 mod polling;
+mod staleness;
 
 use bellwether_api::{JobStatus, RunStatus};
 use bellwether_client::{JobFilter, RunFilter};
