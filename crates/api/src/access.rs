@@ -199,6 +199,9 @@ pub struct Node {
     pub heard_at: Option<Instant>,
     /// Bytes on disk, as far as is known.
     pub disk_bytes: u64,
+    /// Of these, bytes of the log that replicas agree on, as far as is known.
+    #[serde(default)]
+    pub log_bytes: u64,
     /// How many shards it leads.
     pub leads: u64,
     /// How many shards it has replicas of.
@@ -221,9 +224,17 @@ pub struct ShardState {
     /// The nodes whose replicas only follow.
     #[serde(default)]
     pub learners: Vec<String>,
-    /// How many entries of the log replicas have yet to apply, by node, as far as is known.
+    /// How many entries of the log replicas have yet to apply, by node, as far as is known: those of
+    /// nodes that are down are not in it.
     #[serde(default)]
     pub lag: BTreeMap<String, u64>,
+    /// The nodes that have a replica, and are down.
+    #[serde(default)]
+    pub down: Vec<String>,
+    /// About how many bytes a replica uses on disk: that of the leader, else the largest one. What was
+    /// written last is in the log alone, and not counted.
+    #[serde(default)]
+    pub bytes: u64,
     /// Open runs.
     pub open_runs: u64,
     /// Runs that wait for a worker.

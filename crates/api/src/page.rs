@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// The header of every list that says how many milliseconds it may be behind, at most.
+pub const STALENESS_HEADER: &str = "bellwether-staleness-ms";
+
 /// Part of a list. If there is a cursor, there may be more: ask again with it. A page may have
 /// fewer items than the limit, or none, and still not be the last.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -1,13 +1,18 @@
 //! What every client command needs: the connection, and where to print.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use bellwether_client::{Client, DEFAULT_SERVER};
 use clap::Args;
 use serde::Serialize;
 
+use crate::exit::eprint_line;
 use crate::show::Screen;
+
+/// Lists that may be further behind than this are remarked on: healthy nodes are by less.
+const BEHIND_REMARKED: Duration = Duration::from_secs(5);
 
 /// How to reach a server, and in which form to answer.
 #[derive(Args, Clone, Debug)]
@@ -64,6 +69,26 @@ impl ClientArgs {
     }
 }
 
+/// What to say about lists that may be so far behind, if anything.
+fn remark(behind: Duration) -> Option<String> {
+    (behind > BEHIND_REMARKED).then(|| {
+        format!(
+            "this list may be {} s behind: the node that was asked is not in touch with those that lead \
+             all shards; ask another (--server), or see `bellwether cluster status`",
+            behind.as_millis().div_ceil(1_000)
+        )
+    })
+}
+
+impl Drop for Context {
+    /// Once a command is through, whatever it was: many make lists.
+    fn drop(&mut self) {
+        if let Some(remark) = remark(self.client.staleness()) {
+            eprint_line(&remark);
+        }
+    }
+}
+
 impl Context {
     /// Prints one thing as JSON, for people to read and programs to parse.
     pub fn print_json(&mut self, value: &impl Serialize) -> Result<()> {
@@ -77,5 +102,18 @@ impl Context {
         let text = serde_json::to_string(value)?;
         self.screen.line(&text)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_may_be_old_is_remarked_on() {
+        assert_eq!(remark(Duration::ZERO), None);
+        assert_eq!(remark(BEHIND_REMARKED), None);
+        let said = remark(Duration::from_millis(12_001)).unwrap();
+        assert!(said.starts_with("this list may be 13 s behind: "), "{said}");
     }
 }

@@ -108,7 +108,7 @@ impl ClientBuilder {
             .retry(reqwest::retry::never())
             .build()
             .map_err(|error| ClientError::Setup(format!("the client cannot be set up: {error}")))?;
-        let (servers, namespace) = (Arc::new(servers), self.namespace);
-        Ok(Client { http, servers, namespace, timeout: self.timeout })
+        let (servers, namespace, timeout) = (Arc::new(servers), self.namespace, self.timeout);
+        Ok(Client { http, servers, namespace, timeout, behind_ms: Arc::default() })
     }
 }

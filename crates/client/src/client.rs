@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bellwether_api::Problem;
+use bellwether_api::{Problem, STALENESS_HEADER};
 use bytes::Bytes;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
@@ -25,6 +26,8 @@ pub struct Client {
     pub(crate) servers: Arc<Servers>,
     pub(crate) namespace: Option<String>,
     pub(crate) timeout: Duration,
+    /// The most that a list was behind, in milliseconds, of all that were got.
+    pub(crate) behind_ms: Arc<AtomicU64>,
 }
 
 /// Parameters of a request, as they stand in its URL.
@@ -74,6 +77,19 @@ impl Client {
         Client { namespace: namespace.map(str::to_owned), ..self.clone() }
     }
 
+    /// How far the lists that this client and its clones have got may be behind, at most: lists are made
+    /// from what the replicas of a cluster show, and say how old that may be. Zero for all else.
+    #[must_use]
+    pub fn staleness(&self) -> Duration {
+        Duration::from_millis(self.behind_ms.load(Ordering::Relaxed))
+    }
+
+    fn note_staleness(&self, response: &Response) {
+        let stated = response.headers().get(STALENESS_HEADER);
+        let stated = stated.and_then(|value| value.to_str().ok()?.parse().ok());
+        self.behind_ms.fetch_max(stated.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// The namespace as a parameter, if one is set.
     pub(crate) fn scope(&self) -> Query {
         self.namespace.iter().map(|namespace| ("namespace", namespace.clone())).collect()
@@ -99,6 +115,7 @@ impl Client {
         };
         round.answered();
         if response.status().is_success() {
+            self.note_staleness(&response);
             return Ok(response);
         }
         let server = servers::name(round.server());
@@ -111,7 +128,10 @@ impl Client {
         let mut round = self.servers.round();
         loop {
             let answer = match self.send_to(&request, &round)?.send().await {
-                Ok(response) => Whole::read(response).await,
+                Ok(response) => {
+                    self.note_staleness(&response);
+                    Whole::read(response).await
+                }
                 Err(error) => Err(error),
             };
             match answer {

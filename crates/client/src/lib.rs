@@ -6,7 +6,7 @@
 //!
 //! What this crate deliberately does not do: retry (a request that failed may have been carried
 //! out; creating with a `key` can be repeated safely) other than at another server of a cluster, keep
-//! state, or interpret schedules.
+//! state but for who answers and how old lists were, or interpret schedules.
 
 #![forbid(unsafe_code)]
 

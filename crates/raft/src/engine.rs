@@ -9,7 +9,7 @@
 //! is called, and one whose term is void changes nothing. Terms are given out by the shard itself:
 //! taking a shard over is an entry of its log like any other, so all replicas agree on them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -251,6 +251,12 @@ impl RaftEngine {
     /// members are, and cannot while too many of them have moved.
     pub fn set_address(&self, node: u64, address: &str) {
         self.network.set_address(node, address);
+    }
+
+    /// About how many bytes the tables of each replica have on disk.
+    #[must_use]
+    pub fn bytes_by_shard(&self) -> BTreeMap<Shard, u64> {
+        self.tables.bytes_by_shard(&self.replicas().into_iter().collect())
     }
 
     /// What other nodes may ask of this one.

@@ -49,6 +49,10 @@ pub struct Standing {
     pub behind: u64,
     /// How long ago a majority last said that this node leads, if it does.
     pub confirmed: Option<Duration>,
+    /// The entry up to which everything is agreed upon that anybody was told of before a majority last
+    /// said that this node leads; `None` if it does not, or has agreed upon nothing since it does: it
+    /// does not know then what others told.
+    pub agreed: Option<u64>,
     /// What this node knows of the others, if it leads.
     pub replicas: BTreeMap<u64, Progress>,
 }
@@ -125,6 +129,10 @@ impl RaftEngine {
                 (node, Progress { matched, silent: heard.map(|at| at.elapsed()) })
             });
         let applied = metrics.last_applied.map_or(0, |at| at.index);
+        let own_term = metrics.cluster_committed.filter(|at| {
+            metrics.current_leader == Some(metrics.id)
+                && **at.committed_leader_id() == metrics.current_term
+        });
         Some(Standing {
             leader: metrics.current_leader,
             term: metrics.current_term,
@@ -142,8 +150,16 @@ impl RaftEngine {
             } else {
                 metrics.last_quorum_acked.map(|at| at.elapsed())
             },
+            agreed: own_term.map(|at| at.index),
             replicas: replicas.collect(),
         })
+    }
+
+    /// The last entry of a shard's log that this node has applied; `None` if it has no part in it.
+    #[must_use]
+    pub fn applied(&self, shard: Shard) -> Option<u64> {
+        let metrics = self.members.get(shard)?.raft.metrics();
+        Some(metrics.borrow_watched().last_applied.map_or(0, |at| at.index))
     }
 
     /// Watches who leads a shard.

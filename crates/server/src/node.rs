@@ -17,7 +17,7 @@ use crate::access::Tokens;
 use crate::backup::Backups;
 use crate::batches::Batches;
 use crate::bounds::Desk;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Listing, TooOld};
 use crate::config::Config;
 use crate::live::Hearing;
 use crate::metrics::Metrics;
@@ -85,6 +85,14 @@ impl Node {
             self.cluster.catch_up(shard).await?;
         }
         Ok(self.view())
+    }
+
+    /// What a list over shards is made from, and how old that may be.
+    ///
+    /// # Errors
+    /// When it would be too old.
+    pub fn listing(&self, shards: &[Shard]) -> Result<Listing, TooOld> {
+        self.cluster.listing(shards)
     }
 
     /// Makes the bounds of queues known that are stored.

@@ -22,6 +22,7 @@ mod random;
 mod removal;
 mod seat;
 mod server;
+mod status;
 mod unknown;
 #[path = "../kill/work.rs"]
 #[allow(dead_code)]

@@ -31,6 +31,7 @@ fn spawn(name: &str, dir: &Path, listen: &str, peer: &str, join: Option<&str>) -
     let mut command = Command::new(env!("CARGO_BIN_EXE_bellwether"));
     command
         .args(["server", "--name", name, "--listen", listen, "--peer-listen", peer])
+        .args(["--zone", &format!("zone-{name}")])
         .args(["--worker-slots", "16", "--worker-heartbeat", "500ms", "--worker-lease", "3s"])
         .arg("--data-dir")
         .arg(dir.join(name));

@@ -29,6 +29,7 @@ mod restarts;
 mod server;
 #[path = "../../../worker/tests/common/skipped.rs"]
 mod skipped;
+mod staleness;
 mod trial;
 
 use std::time::Duration;

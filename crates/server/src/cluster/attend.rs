@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bellwether_core::record::{NodeRow, NodeState};
 use bellwether_core::turn::{Input, NodeChange, Reply};
+use bellwether_core::waist::Shard;
 use bellwether_store::Engine;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -25,9 +26,21 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// How long to wait before a node introduces itself again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Bytes that a node uses on disk.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// All.
+    disk: u64,
+    /// Those of the log.
+    log: u64,
+    /// Those of each replica, about.
+    shards: Arc<BTreeMap<Shard, u64>>,
+}
+
 impl Cluster {
     /// How this node stands.
     pub fn says(&self) -> Said {
+        let sizes = self.sizes();
         let replicas = self.engine.replicas().into_iter().filter_map(|shard| {
             let standing = self.engine.standing(shard)?;
             let status = &self.shards.get(usize::from(shard))?.status;
@@ -47,6 +60,8 @@ impl Cluster {
                 confirmed_ms: standing
                     .confirmed
                     .map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
+                agreed: standing.agreed,
+                bytes: sizes.shards.get(&shard).copied(),
                 acting: (term > 0).then(|| SaidOfActing {
                     term,
                     open_runs: load(&status.open_runs),
@@ -59,7 +74,8 @@ impl Cluster {
             row: self.row(),
             started: self.started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            disk_bytes: self.disk_bytes(),
+            disk_bytes: sizes.disk,
+            log_bytes: sizes.log,
             replicas: replicas.collect(),
             stopping: self.stopping.load(Ordering::Relaxed),
             workers: self.hands.get().map(|hands| hands.dispatch.seated()).unwrap_or_default(),
@@ -109,14 +125,16 @@ impl Cluster {
     }
 
     /// Bytes on disk, as of a few seconds ago.
-    fn disk_bytes(&self) -> u64 {
+    fn sizes(&self) -> Sizes {
         let mut disk = self.disk.lock();
-        match *disk {
-            Some((at, bytes)) if at.elapsed() < DISK_EVERY => bytes,
+        match &*disk {
+            Some((at, sizes)) if at.elapsed() < DISK_EVERY => sizes.clone(),
             _ => {
-                let bytes = self.engine.stats().disk_bytes;
-                *disk = Some((Instant::now(), bytes));
-                bytes
+                let stats = self.engine.stats();
+                let shards = Arc::new(self.engine.bytes_by_shard());
+                let sizes = Sizes { disk: stats.disk_bytes, log: stats.log_bytes, shards };
+                *disk = Some((Instant::now(), sizes.clone()));
+                sizes
             }
         }
     }
@@ -165,6 +183,7 @@ impl Cluster {
                     hands.remotes.have_dial_again();
                 }
             }
+            self.look_at_levels();
             self.tell_all().await;
             self.note_touch();
             self.look_what_is_here();
@@ -185,6 +204,7 @@ impl Cluster {
 
     async fn tell(&self, node: u64, said: bellwether_protocol::node::v1::Attendance) {
         let Ok(mut way) = self.to(node) else { return };
+        let asked = Instant::now();
         match tokio::time::timeout(WITHIN, way.attend(said)).await {
             Ok(Ok(answer)) => match attend::decode(answer.into_inner()) {
                 Ok(said) => {
@@ -192,6 +212,7 @@ impl Cluster {
                         self.was_removed();
                     }
                     self.leaving.fetch_or(said.leaving, Ordering::Relaxed);
+                    self.note_words(asked, &said);
                     self.book.heard(said);
                     self.book.answered(node);
                 }

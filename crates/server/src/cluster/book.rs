@@ -241,6 +241,7 @@ mod tests {
             started: Time(0),
             version: String::new(),
             disk_bytes: 0,
+            log_bytes: 0,
             replicas: Vec::new(),
             stopping: false,
             removed: false,

@@ -360,6 +360,7 @@ impl Cluster {
             bail!("there is no shard {shard}");
         }
         if self.engine.start_if_absent(shard).await? {
+            self.levels.forget(shard);
             self.hold(shard);
         }
         Ok(())

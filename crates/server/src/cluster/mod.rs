@@ -9,6 +9,7 @@
 //!    ├─► bounding: what shards may have of queues with bounds, as the node of shard 0 divides it
 //!    ├─► reading: how far a replica must be to show all that anybody was told of
 //!    ├─► far: rows of shards that this node has no replica of
+//!    ├─► level, listing: how old what replicas show may be, and lists that say so
 //!    └─► manage: the leader of shard 0 sees to it that replicas and leaders are where they should be
 //! ```
 //! Each shard has its leader on one node; any node takes requests and workers, and passes what it
@@ -26,6 +27,8 @@ mod holders;
 mod identity;
 mod join;
 pub mod join_id;
+mod level;
+mod listing;
 mod live;
 mod manage;
 mod passing;
@@ -66,6 +69,7 @@ pub use founding::Waiting;
 pub use holders::Holders;
 pub use identity::NodeIdentity;
 pub use join::{Joined, join};
+pub use listing::{Listing, TooOld};
 pub use live::{ANSWER_WITHIN, Other};
 pub use passing::Passing;
 pub use service::service;
@@ -91,6 +95,8 @@ pub struct Cluster {
     live_ways: Mutex<BTreeMap<(u64, String), LiveClient<Way>>>,
     /// Which shards are read here and which elsewhere.
     far: far::Far,
+    /// How old what the own replicas show may be.
+    levels: level::Levels,
     /// The workers of this node, once it has any.
     hands: OnceLock<Hands>,
     /// The workers of other nodes that hold runs of shards that act here.
@@ -106,7 +112,7 @@ pub struct Cluster {
     /// When this node was last in touch with the leaders of shards.
     touched: Mutex<BTreeMap<Shard, Instant>>,
     /// Bytes on disk, and when they were counted: that means looking at every file.
-    disk: Mutex<Option<(Instant, u64)>>,
+    disk: Mutex<Option<(Instant, attend::Sizes)>>,
     /// Since when there are other nodes.
     company: Mutex<Option<Instant>>,
     /// Held, by shard, while it is changed here who takes part in it or leads it.
@@ -148,6 +154,7 @@ impl Cluster {
             ways: Mutex::default(),
             live_ways: Mutex::default(),
             far: far::Far::default(),
+            levels: level::Levels::default(),
             hands: OnceLock::new(),
             holders: Arc::default(),
             heads: Mutex::default(),
@@ -188,11 +195,10 @@ impl Cluster {
     fn hold(&self, shard: Shard) {
         if let (Some(office), Some(handle)) =
             (self.office.get(), self.shards.get(usize::from(shard)))
+            && self.holding.take(shard)
         {
-            if self.holding.take(shard) {
-                let holding = self.holding.clone();
-                self.acting.spawn(office.clone().hold(handle.clone(), holding));
-            }
+            let holding = self.holding.clone();
+            self.acting.spawn(office.clone().hold(handle.clone(), holding));
         }
     }
 

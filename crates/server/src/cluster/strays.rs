@@ -77,6 +77,8 @@ mod tests {
             membership: 50,
             changing: false,
             confirmed_ms: Some(100),
+            agreed: Some(90),
+            bytes: None,
             acting: None,
         }
     }
@@ -100,6 +102,7 @@ mod tests {
             started: Time(0),
             version: String::new(),
             disk_bytes: 0,
+            log_bytes: 0,
             replicas: vec![replica],
             stopping: false,
             workers: Vec::new(),

@@ -10,12 +10,13 @@ use bellwether_core::read::{self, StoredAudit};
 use bellwether_core::record::TokenRow;
 use bellwether_core::time::Time;
 use bellwether_core::turn::Input;
-use bellwether_core::waist::{Shard, StoreError};
+use bellwether_core::waist::{Shard, StoreError, View};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{Answer, blocking};
 use super::extract::{JsonBody, Params, bad_cursor, lengths, limit};
+use super::listed::Listed;
 use super::present;
 use crate::access::{self, Caller};
 use crate::clock;
@@ -71,17 +72,20 @@ pub async fn create_token(
 /// Lists tokens, without their secrets.
 #[utoipa::path(get, path = "/v1/tokens", tag = "access", operation_id = "listTokens",
     responses(
-        (status = 200, description = "All tokens", body = Page<Token>),
+        (status = 200, description = "All tokens", body = Page<Token>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list_tokens(
     State(node): State<Arc<Node>>,
     caller: Caller,
-) -> Answer<Json<Page<Token>>> {
+) -> Answer<Listed<Page<Token>>> {
     caller.need(Role::Admin)?;
-    let rows = read::tokens(&*node.view(), 0)?;
+    let listing = node.listing(&[0])?;
+    let rows = read::tokens(listing.view(), 0)?;
     let seen = rows.iter().filter(|row| caller.namespace.is_none() || caller.sees(&row.namespace));
-    Ok(Json(Page { items: seen.map(present::token).collect(), next_cursor: None }))
+    let items = seen.map(present::token).collect();
+    Ok(Listed::of(Page { items, next_cursor: None }, &listing))
 }
 
 /// Revokes a token, at once.
@@ -132,14 +136,15 @@ pub struct AuditParams {
 #[utoipa::path(get, path = "/v1/audit", tag = "access", operation_id = "listAudit",
     params(AuditParams),
     responses(
-        (status = 200, description = "Some of it", body = Page<AuditEntry>),
+        (status = 200, description = "Some of it", body = Page<AuditEntry>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn audit(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Params(params): Params<AuditParams>,
-) -> Answer<Json<Page<AuditEntry>>> {
+) -> Answer<Listed<Page<AuditEntry>>> {
     caller.need(Role::Admin)?;
     let limit = limit(params.limit)?;
     lengths([
@@ -149,7 +154,9 @@ pub async fn audit(
     let namespace = caller.narrowed(params.namespace)?;
     let before = params.cursor.as_deref().map(audit_cursor).transpose()?;
     blocking(move || {
-        let found = merged(&node, before, limit)?;
+        let shards = node.shard_numbers();
+        let listing = node.listing(&shards)?;
+        let found = merged(listing.view(), &shards, before, limit)?;
         let next_cursor = found
             .last()
             .filter(|_| found.len() == limit)
@@ -159,7 +166,7 @@ pub async fn audit(
             .map(|(_, stored)| present::audit(stored))
             .filter(|entry| namespace.is_none() || entry.namespace == namespace)
             .collect();
-        Ok(Json(Page { items, next_cursor }))
+        Ok(Listed::of(Page { items, next_cursor }, &listing))
     })
     .await
 }
@@ -177,19 +184,19 @@ fn audit_cursor(text: &str) -> Answer<AuditCursor> {
 }
 
 fn merged(
-    node: &Node,
+    view: &dyn View,
+    shards: &[Shard],
     before: Option<AuditCursor>,
     limit: usize,
 ) -> Result<Vec<(Shard, StoredAudit)>, StoreError> {
-    let view = node.view();
     let mut all = Vec::new();
-    for shard in node.shard_numbers() {
+    for shard in shards.iter().copied() {
         let before = before.map(|(time, at, sequence)| match shard.cmp(&at) {
             std::cmp::Ordering::Equal => (time, sequence),
             std::cmp::Ordering::Greater => (Time(time.0.saturating_add(1)), 0),
             std::cmp::Ordering::Less => (time, 0),
         });
-        all.extend(read::audits(&*view, shard, before, limit)?.into_iter().map(|e| (shard, e)));
+        all.extend(read::audits(view, shard, before, limit)?.into_iter().map(|e| (shard, e)));
     }
     all.sort_by_key(|(shard, entry)| {
         (std::cmp::Reverse(entry.at), *shard, std::cmp::Reverse(entry.sequence))

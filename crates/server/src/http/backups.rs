@@ -9,6 +9,7 @@ use bellwether_api::{Backup, BackupSpec, Page, Problem, Role};
 
 use super::answer::Answer;
 use super::extract::OptionalBody;
+use super::listed::Listed;
 use crate::access::Caller;
 use crate::node::Node;
 
@@ -51,11 +52,12 @@ pub async fn create(
 /// server's setting `backup_to` names, and those that failed since the server was started.
 #[utoipa::path(get, path = "/v1/backups", tag = "operations", operation_id = "listBackups",
     responses(
-        (status = 200, description = "The backups", body = Page<Backup>),
+        (status = 200, description = "The backups", body = Page<Backup>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn list(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Page<Backup>>> {
+pub async fn list(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Listed<Page<Backup>>> {
     need_all(&caller)?;
     let items = node.backups.list(&node).await?;
-    Ok(Json(Page { items, next_cursor: None }))
+    Ok(Listed::now(Page { items, next_cursor: None }))
 }

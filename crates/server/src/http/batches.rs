@@ -15,6 +15,7 @@ use super::answer::{Answer, Refusal, blocking};
 use super::extract::{OptionalBody, Params, bad_cursor, lengths, limit};
 use super::jobs::InNamespace;
 use super::jobs_control::note;
+use super::listed::Listed;
 use super::runs::statuses;
 use super::{present_batch, present_run};
 use crate::access::Caller;
@@ -63,14 +64,15 @@ pub struct ListParams {
 #[utoipa::path(get, path = "/v1/batches", tag = "batches", operation_id = "listBatches",
     params(ListParams),
     responses(
-        (status = 200, description = "Some of them", body = Page<Batch>),
+        (status = 200, description = "Some of them", body = Page<Batch>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Params(params): Params<ListParams>,
-) -> Answer<Json<Page<Batch>>> {
+) -> Answer<Listed<Page<Batch>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
     lengths([
@@ -81,10 +83,13 @@ pub async fn list(
     let before: Option<BatchId> =
         params.cursor.map(|text| text.parse().map_err(|_| bad_cursor())).transpose()?;
     blocking(move || {
-        let (view, shards) = (node.view(), node.shard_numbers());
-        let found = read::batches(&*view, &shards, namespace.as_deref(), before, limit)?;
+        let shards = node.shard_numbers();
+        let listing = node.listing(&shards)?;
+        let view = listing.view();
+        let found = read::batches(view, &shards, namespace.as_deref(), before, limit)?;
         let items = found.items.iter().map(present_batch::batch).collect::<Result<_, _>>()?;
-        Ok(Json(Page { items, next_cursor: found.cursor.map(|id| id.to_string()) }))
+        let next_cursor = found.cursor.map(|id| id.to_string());
+        Ok(Listed::of(Page { items, next_cursor }, &listing))
     })
     .await
 }
@@ -156,7 +161,8 @@ pub struct RunParams {
 #[utoipa::path(get, path = "/v1/batches/{batch}/runs", tag = "batches", operation_id = "batchRuns",
     params(("batch" = String, Path, description = "Id or key"), RunParams),
     responses(
-        (status = 200, description = "Some of them", body = Page<Run>),
+        (status = 200, description = "Some of them", body = Page<Run>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn runs(
@@ -164,7 +170,7 @@ pub async fn runs(
     caller: Caller,
     Path(name): Path<String>,
     Params(params): Params<RunParams>,
-) -> Answer<Json<Page<Run>>> {
+) -> Answer<Listed<Page<Run>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
     lengths([("status", params.status.as_deref(), 128), ("cursor", params.cursor.as_deref(), 64)])?;
@@ -175,10 +181,9 @@ pub async fn runs(
     blocking(move || {
         let (view, shards) = (node.view(), node.shard_numbers());
         let found = read::batch_runs(&*view, &shards, batch.id, &statuses, before, limit)?;
-        Ok(Json(Page {
-            items: found.items.iter().map(present_run::run).collect(),
-            next_cursor: found.cursor.map(|id| id.to_string()),
-        }))
+        let items = found.items.iter().map(present_run::run).collect();
+        let next_cursor = found.cursor.map(|id| id.to_string());
+        Ok(Listed::now(Page { items, next_cursor }))
     })
     .await
 }

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use super::answer::{Answer, Refusal};
+use super::listed::Listed;
 use super::present_cluster;
 use crate::access::Caller;
 use crate::clock;
@@ -29,14 +30,15 @@ use crate::work::{Capacity, LocalWorker, Offered, WorkerState};
 /// Lists the workers of all nodes.
 #[utoipa::path(get, path = "/v1/workers", tag = "operations", operation_id = "listWorkers",
     responses(
-        (status = 200, description = "The workers", body = Gathered<Worker>),
+        (status = 200, description = "The workers", body = Gathered<Worker>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn workers(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Relayed(relayed): Relayed,
-) -> Answer<Json<Gathered<Worker>>> {
+) -> Answer<Listed<Gathered<Worker>>> {
     caller.need(Role::Viewer)?;
     let namespace = caller.namespace.as_deref();
     let name = node.cluster.row().name;
@@ -50,7 +52,7 @@ pub async fn workers(
         items.extend(others.answers.into_iter().flat_map(|(_, answer)| answer.items));
         missing_nodes = others.missing;
     }
-    Ok(Json(Gathered { items: once_each(items), next_cursor: None, missing_nodes }))
+    Ok(Listed::now(Gathered { items: once_each(items), next_cursor: None, missing_nodes }))
 }
 
 /// Leaves out where workers were, if they have gone to another node.

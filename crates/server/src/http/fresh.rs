@@ -2,9 +2,9 @@
 //!
 //! Before such a request is looked at, this node makes sure that its replica of the shard, or the one
 //! of another node that it is going to ask, shows all that anybody was told of. Lists are read as
-//! replicas show them: they may be behind by as long as replication takes, which is milliseconds. The
-//! replicas of a node that has just come back are not read until they have caught up, but for that of
-//! the first shard, which is the first to do so.
+//! replicas show them, and say how old that may be (see `listed`). The replicas of a node that has just
+//! come back are not read until they have caught up, but for that of the first shard, which is the
+//! first to do so.
 
 use axum::http::Uri;
 use bellwether_core::id::{JobId, RunId};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bellwether_api::{Group, MaintenanceRequest, Page, PauseRequest, Problem, Role};
@@ -15,6 +14,7 @@ use super::answer::{Answer, blocking};
 use super::extract::{OptionalBody, Params, bad_cursor, lengths, limit};
 use super::jobs::InNamespace;
 use super::jobs_control::{note, until};
+use super::listed::Listed;
 use super::present;
 use crate::access::Caller;
 use crate::node::Node;
@@ -40,14 +40,15 @@ pub struct ListParams {
 #[utoipa::path(get, path = "/v1/groups", tag = "groups", operation_id = "listGroups",
     params(ListParams),
     responses(
-        (status = 200, description = "Some of them", body = Page<Group>),
+        (status = 200, description = "Some of them", body = Page<Group>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Params(params): Params<ListParams>,
-) -> Answer<Json<Page<Group>>> {
+) -> Answer<Listed<Page<Group>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
     lengths([
@@ -62,13 +63,16 @@ pub async fn list(
     let after = after.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
     blocking(move || {
         let after = after.as_ref().map(|(namespace, name)| (&**namespace, &**name));
-        let (view, shards) = (node.view(), node.shard_numbers());
-        let mut found = read::groups(&*view, &shards, namespace.as_deref(), after, limit + 1)?;
+        let shards = node.shard_numbers();
+        let listing = node.listing(&shards)?;
+        let view = listing.view();
+        let mut found = read::groups(view, &shards, namespace.as_deref(), after, limit + 1)?;
         let more = found.len() > limit;
         found.truncate(limit);
         let last = found.last().filter(|_| more);
         let next_cursor = last.map(|group| format!("{}/{}", group.namespace, group.name));
-        Ok(Json(Page { items: found.into_iter().map(present::group).collect(), next_cursor }))
+        let items = found.into_iter().map(present::group).collect();
+        Ok(Listed::of(Page { items, next_cursor }, &listing))
     })
     .await
 }

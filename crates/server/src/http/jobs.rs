@@ -14,6 +14,7 @@ use utoipa::IntoParams;
 
 use super::answer::{Answer, Refusal, blocking};
 use super::extract::{JsonBody, Params, bad_cursor, lengths, limit};
+use super::listed::Listed;
 use super::present;
 use crate::access::Caller;
 use crate::node::Node;
@@ -116,14 +117,15 @@ pub struct ListParams {
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs", operation_id = "listJobs",
     params(ListParams),
     responses(
-        (status = 200, description = "Some of them", body = Page<Job>),
+        (status = 200, description = "Some of them", body = Page<Job>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Params(params): Params<ListParams>,
-) -> Answer<Json<Page<Job>>> {
+) -> Answer<Listed<Page<Job>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
     lengths([
@@ -175,20 +177,21 @@ fn page(
     filter: &JobFilter,
     cursor: Option<&str>,
     limit: usize,
-) -> Answer<Json<Page<Job>>> {
-    let view = node.view();
+) -> Answer<Listed<Page<Job>>> {
     let shards = node.shard_numbers();
+    let listing = node.listing(&shards)?;
+    let view = listing.view();
     let (jobs, next_cursor) = if filter.key_prefix.is_some() {
-        let found = read::jobs_by_key(&*view, &shards, filter, cursor, limit)?;
+        let found = read::jobs_by_key(view, &shards, filter, cursor, limit)?;
         (found.items, found.cursor)
     } else {
         let before =
             cursor.map(|text| text.parse::<JobId>().map_err(|_| bad_cursor())).transpose()?;
-        let found = read::jobs(&*view, &shards, filter, before, limit)?;
+        let found = read::jobs(view, &shards, filter, before, limit)?;
         (found.items, found.cursor.map(|id| id.to_string()))
     };
-    let items = present::jobs(&*view, &jobs)?;
-    Ok(Json(Page { items, next_cursor }))
+    let items = present::jobs(view, &jobs)?;
+    Ok(Listed::of(Page { items, next_cursor }, &listing))
 }
 
 /// Changes parts of a job: a JSON merge patch (RFC 7396).

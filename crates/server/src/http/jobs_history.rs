@@ -16,6 +16,7 @@ use utoipa::IntoParams;
 
 use super::answer::{Answer, blocking};
 use super::extract::{Params, bad_cursor, lengths, limit};
+use super::listed::Listed;
 use super::{jobs, present, present_run};
 use crate::access::Caller;
 use crate::clock;
@@ -103,7 +104,8 @@ pub struct PageParams {
 #[utoipa::path(get, path = "/v1/jobs/{job}/runs", tag = "jobs", operation_id = "listRunsOfJob",
     params(("job" = String, Path, description = "Id or key"), PageParams),
     responses(
-        (status = 200, description = "Some of them", body = Page<Run>),
+        (status = 200, description = "Some of them", body = Page<Run>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn runs(
@@ -111,7 +113,7 @@ pub async fn runs(
     caller: Caller,
     Path(name): Path<String>,
     Params(params): Params<PageParams>,
-) -> Answer<Json<Page<Run>>> {
+) -> Answer<Listed<Page<Run>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
     lengths([("cursor", params.cursor.as_deref(), 256)])?;
@@ -123,7 +125,8 @@ pub async fn runs(
         let full = found.len() == limit;
         let next_cursor =
             found.last().filter(|last| full && last.id.n > 1).map(|last| last.id.n.to_string());
-        Ok(Json(Page { items: found.iter().map(present_run::run).collect(), next_cursor }))
+        let items = found.iter().map(present_run::run).collect();
+        Ok(Listed::now(Page { items, next_cursor }))
     })
     .await
 }
@@ -132,7 +135,8 @@ pub async fn runs(
 #[utoipa::path(get, path = "/v1/jobs/{job}/ticks", tag = "jobs", operation_id = "listTicks",
     params(("job" = String, Path, description = "Id or key"), PageParams),
     responses(
-        (status = 200, description = "Some of them", body = Page<Tick>),
+        (status = 200, description = "Some of them", body = Page<Tick>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn ticks(
@@ -140,7 +144,7 @@ pub async fn ticks(
     caller: Caller,
     Path(name): Path<String>,
     Params(params): Params<PageParams>,
-) -> Answer<Json<Page<Tick>>> {
+) -> Answer<Listed<Page<Tick>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
     lengths([("cursor", params.cursor.as_deref(), 256)])?;
@@ -153,7 +157,7 @@ pub async fn ticks(
             .filter(|_| found.len() == limit)
             .map(|last| format!("{}.{}", last.cursor.0.0, last.cursor.1));
         let items = found.iter().map(|row| present::tick(job.id, row)).collect();
-        Ok(Json(Page { items, next_cursor }))
+        Ok(Listed::now(Page { items, next_cursor }))
     })
     .await
 }

@@ -21,6 +21,7 @@ mod jobs_batch;
 mod jobs_control;
 mod jobs_create;
 mod jobs_history;
+mod listed;
 mod manual;
 mod ops;
 mod output;

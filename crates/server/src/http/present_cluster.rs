@@ -1,6 +1,6 @@
 //! The cluster as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bellwether_api::{Cluster as ApiCluster, Instant, Node as ApiNode, Restored, ShardState};
 use bellwether_core::record::{NodeRow, NodeState};
@@ -67,6 +67,7 @@ fn node(row: &NodeRow, state: &str, said: Option<&Said>, shards: &[ShardState]) 
         started_at: said.map(|said| Instant(said.started)),
         heard_at: None,
         disk_bytes: said.map_or(0, |said| said.disk_bytes),
+        log_bytes: said.map_or(0, |said| said.log_bytes),
         leads: leads as u64,
         replicas: said.map_or(0, |said| said.replicas.len() as u64),
     }
@@ -86,9 +87,15 @@ fn shard(number: Shard, said: &[&Said], names: &BTreeMap<u64, String>) -> ShardS
     let acting = replicas.iter().filter_map(|(_, replica)| replica.acting);
     let acting = acting.max_by_key(|acting| acting.term);
     let last = newest.map_or(0, |(_, replica)| replica.last);
+    let up: BTreeSet<u64> = said.iter().map(|said| said.row.node).collect();
+    let members = newest.iter().flat_map(|(_, replica)| replica.voters.union(&replica.learners));
+    let leader = newest.and_then(|(_, replica)| replica.leader);
+    let of_leader = replicas.iter().find(|(node, _)| Some(*node) == leader);
+    let of_leader = of_leader.and_then(|(_, replica)| replica.bytes);
+    let largest = replicas.iter().filter_map(|(_, replica)| replica.bytes).max();
     ShardState {
         shard: number,
-        leader: newest.and_then(|(_, replica)| replica.leader).as_ref().map(name),
+        leader: leader.as_ref().map(name),
         term: acting.map_or(0, |acting| acting.term),
         voters: newest.iter().flat_map(|(_, replica)| &replica.voters).map(name).collect(),
         learners: newest.iter().flat_map(|(_, replica)| &replica.learners).map(name).collect(),
@@ -96,8 +103,62 @@ fn shard(number: Shard, said: &[&Said], names: &BTreeMap<u64, String>) -> ShardS
             .iter()
             .map(|(node, replica)| (name(node), last.saturating_sub(replica.applied)))
             .collect(),
+        down: members.filter(|node| !up.contains(node)).map(name).collect(),
+        bytes: of_leader.or(largest).unwrap_or(0),
         open_runs: acting.map_or(0, |acting| acting.open_runs),
         ready_runs: acting.map_or(0, |acting| acting.ready_runs),
         wheel_entries: acting.map_or(0, |acting| acting.wheel_entries),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(node: u64, leader: u64, applied: u64, bytes: Option<u64>) -> Said {
+        let replica = SaidOfReplica {
+            shard: 3,
+            leader: Some(leader),
+            term: 7,
+            last: 90,
+            applied,
+            behind: 0,
+            voters: [1, 2, 4].into(),
+            learners: [5].into(),
+            membership: 50,
+            changing: false,
+            confirmed_ms: None,
+            agreed: None,
+            bytes,
+            acting: None,
+        };
+        Said {
+            row: NodeRow { node, ..NodeRow::default() },
+            started: Time(0),
+            version: String::new(),
+            disk_bytes: 0,
+            log_bytes: 0,
+            replicas: vec![replica],
+            stopping: false,
+            workers: Vec::new(),
+            removed: false,
+            leaving: false,
+            hears: Vec::new(),
+            queues: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn r116_a_replica_whose_node_is_down_is_shown_as_such_and_not_as_level() {
+        let names = [(1, "a"), (2, "b"), (4, "d"), (5, "e")];
+        let names = names.map(|(node, name)| (node, name.to_owned())).into();
+        let (one, two) = (said(1, 2, 80, Some(700)), said(2, 2, 90, Some(500)));
+        let shown = shard(3, &[&one, &two], &names);
+        assert_eq!(shown.voters, ["a", "b", "d"]);
+        assert_eq!(shown.down, ["d", "e"]);
+        assert_eq!(shown.lag, [("a".to_owned(), 10), ("b".to_owned(), 0)].into());
+        assert_eq!(shown.bytes, 500, "as its leader says");
+        let led_elsewhere = said(1, 4, 80, Some(700));
+        assert_eq!(shard(3, &[&led_elsewhere], &names).bytes, 700);
     }
 }

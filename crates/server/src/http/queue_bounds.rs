@@ -9,10 +9,12 @@ use bellwether_api::{Gathered, Problem, Queue, QueueSpec, Role};
 use bellwether_core::read;
 use bellwether_core::record::QueueRow;
 use bellwether_core::turn::{Input, QueueChange};
+use bellwether_core::waist::View;
 
 use super::answer::Answer;
 use super::extract::JsonBody;
 use super::jobs_control::note;
+use super::listed::Listed;
 use super::present;
 use crate::access::Caller;
 use crate::node::Node;
@@ -23,21 +25,26 @@ const MOST: f64 = 1_000_000.0;
 /// Lists queues that have bounds, or runs that wait or are under way on any node.
 #[utoipa::path(get, path = "/v1/queues", tag = "workers", operation_id = "listQueues",
     responses(
-        (status = 200, description = "The queues", body = Gathered<Queue>),
+        (status = 200, description = "The queues", body = Gathered<Queue>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn list(State(node): State<Arc<Node>>, caller: Caller) -> Answer<Json<Gathered<Queue>>> {
+pub async fn list(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+) -> Answer<Listed<Gathered<Queue>>> {
     caller.need(Role::Viewer)?;
-    let items = all(&node)?.into_values().collect();
+    let listing = node.listing(&[0])?;
+    let items = all(&node, listing.view())?.into_values().collect();
     let silent = node.cluster.book.all().into_iter().filter(|known| !known.is_up());
     let missing_nodes = silent.map(|known| known.row.name).collect();
-    Ok(Json(Gathered { items, next_cursor: None, missing_nodes }))
+    Ok(Listed::of(Gathered { items, next_cursor: None, missing_nodes }, &listing))
 }
 
-fn all(node: &Node) -> Answer<BTreeMap<String, Queue>> {
+fn all(node: &Node, view: &dyn View) -> Answer<BTreeMap<String, Queue>> {
     let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
     let named = |name: &str| Queue { name: name.to_owned(), ..Queue::default() };
-    for (name, row) in read::queues(&*node.view(), 0)? {
+    for (name, row) in read::queues(view, 0)? {
         queues.insert(name.clone(), bounded(named(&name), &row));
     }
     for (name, (running, waiting)) in node.cluster.queues() {
@@ -97,6 +104,6 @@ pub async fn put(
     let input = Input::PutQueue { actor: caller.name.clone(), name: name.clone(), change };
     node.shards[0].ask(input).await?;
     node.load_queues()?;
-    let queue = all(&node)?.remove(&name);
+    let queue = all(&node, &*node.view())?.remove(&name);
     Ok(Json(queue.unwrap_or_else(|| Queue { name, ..Queue::default() })))
 }

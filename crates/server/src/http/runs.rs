@@ -16,6 +16,7 @@ use utoipa::IntoParams;
 
 use super::answer::{Answer, Refusal, blocking};
 use super::extract::{Params, bad_cursor, lengths, limit};
+use super::listed::Listed;
 use super::present_run;
 use crate::access::Caller;
 use crate::node::Node;
@@ -62,14 +63,15 @@ pub struct ListParams {
 #[utoipa::path(get, path = "/v1/runs", tag = "runs", operation_id = "listRuns",
     params(ListParams),
     responses(
-        (status = 200, description = "Some of them", body = Page<Run>),
+        (status = 200, description = "Some of them", body = Page<Run>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Params(params): Params<ListParams>,
-) -> Answer<Json<Page<Run>>> {
+) -> Answer<Listed<Page<Run>>> {
     caller.need(Role::Viewer)?;
     let limit = limit(params.limit)?;
     lengths([
@@ -87,11 +89,12 @@ pub async fn list(
     };
     let cursor = params.cursor.as_deref().map(read_cursor).transpose()?;
     blocking(move || {
-        let found = read::runs(&*node.view(), &node.shard_numbers(), &filter, cursor, limit)?;
-        Ok(Json(Page {
-            items: found.items.iter().map(present_run::run).collect(),
-            next_cursor: found.cursor.map(write_cursor),
-        }))
+        let shards = node.shard_numbers();
+        let listing = node.listing(&shards)?;
+        let found = read::runs(listing.view(), &shards, &filter, cursor, limit)?;
+        let items = found.items.iter().map(present_run::run).collect();
+        let next_cursor = found.cursor.map(write_cursor);
+        Ok(Listed::of(Page { items, next_cursor }, &listing))
     })
     .await
 }
@@ -151,18 +154,19 @@ pub async fn get(
 #[utoipa::path(get, path = "/v1/runs/{run}/events", tag = "runs", operation_id = "listRunEvents",
     params(("run" = String, Path, description = "Id of the run")),
     responses(
-        (status = 200, description = "All events", body = Page<RunEvent>),
+        (status = 200, description = "All events", body = Page<RunEvent>,
+            headers(("Bellwether-Staleness-Ms" = u64, description = "How many milliseconds the list may be behind, at most"))),
         (status = "default", description = "What is wrong", body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn events(
     State(node): State<Arc<Node>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Answer<Json<Page<RunEvent>>> {
+) -> Answer<Listed<Page<RunEvent>>> {
     caller.need(Role::Viewer)?;
     let found = find(&node, &caller, &name)?;
     let items = found.run.events.iter().map(present_run::event).collect();
-    Ok(Json(Page { items, next_cursor: None }))
+    Ok(Listed::now(Page { items, next_cursor: None }))
 }
 
 /// Cancels a run. One that is under way is stopped with its whole process tree.

@@ -18,6 +18,7 @@ mod nodes;
 mod planning;
 mod polling;
 mod sole;
+mod staleness;
 
 use bellwether_api::{JobStatus, RunStatus};
 use bellwether_client::{JobFilter, RunFilter};

@@ -7,11 +7,12 @@
 //!   replaces the earlier one;
 //! - a snapshot finds the tables of its own time, so dropping a range leaves open views alone.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bellwether_core::waist::{Family, StoreError};
+use bellwether_core::waist::{Family, Shard, StoreError};
 use fjall::{Keyspace, OwnedWriteBatch, PersistMode};
 use lsm_tree::AbstractTree;
 
@@ -130,6 +131,18 @@ impl Database {
             .fold((0, 0), |(count, bytes), entry| (count + 1, bytes + used_bytes(&entry.path())))
     }
 
+    /// Bytes of all tables, by those of the given shards whose rows may be in them.
+    pub(super) fn bytes_by_shard(&self, shards: &BTreeSet<Shard>) -> BTreeMap<Shard, u64> {
+        let mut bytes: BTreeMap<Shard, u64> = shards.iter().map(|shard| (*shard, 0)).collect();
+        for keyspace in &self.keyspaces {
+            for table in keyspace.tree.current_version().iter_tables() {
+                let range = &table.metadata.key_range;
+                share(&mut bytes, (range.min(), range.max()), table.metadata.file_size);
+            }
+        }
+        bytes
+    }
+
     pub(super) fn family_stats(&self, family: Family) -> FamilyStats {
         let keyspace = self.keyspace(family);
         FamilyStats {
@@ -144,6 +157,20 @@ impl Database {
     }
 }
 
+/// Shares the bytes of a table out among the shards whose rows may be in it, in equal parts: what
+/// lies where in a table only reading it would tell. Most of what is stored is in tables of the last level,
+/// which have rows of one shard or two.
+fn share(bytes: &mut BTreeMap<Shard, u64>, (first, last): (&[u8], &[u8]), table_bytes: u64) {
+    // A key that is shorter is no shard's, and lies before all of them.
+    let Some(last) = last.first_chunk::<2>() else { return };
+    let first = first.first_chunk::<2>().map_or(0, |first| Shard::from_be_bytes(*first));
+    let within = first..=Shard::from_be_bytes(*last);
+    let parts = bytes.range(within.clone()).count() as u64;
+    for (_, bytes) in bytes.range_mut(within) {
+        *bytes += table_bytes / parts;
+    }
+}
+
 /// What a file uses on disk; journals are allocated sparsely, so their length says little.
 fn used_bytes(path: &Path) -> u64 {
     path.metadata().map_or(0, |meta| meta.blocks() * 512)
@@ -154,4 +181,22 @@ pub(super) fn write_error(error: fjall::Error) -> StoreError {
         fjall::Error::Poisoned => "an earlier write or background task failed".to_owned(),
         other => format!("writing failed: {other}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_counts_for_the_shards_whose_rows_may_be_in_it() {
+        let mut bytes = BTreeMap::from([(0, 0), (2, 0), (3, 0), (300, 0)]);
+        let mut add = |first: &[u8], last: &[u8], table| share(&mut bytes, (first, last), table);
+        add(b"\x00\x02a", b"\x00\x02z", 100);
+        add(b"\x00\x02a", b"\x00\x03z", 60);
+        add(b"\x00", b"\x00\x00z", 7);
+        add(b"\x00", b"\x00", 1_000);
+        add(b"\x00\x01a", b"\x00\x01z", 1_000);
+        add(b"\x01\x00a", b"\x01\xffz", 9);
+        assert_eq!(bytes, BTreeMap::from([(0, 7), (2, 130), (3, 30), (300, 9)]));
+    }
 }

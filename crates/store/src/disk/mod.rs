@@ -29,6 +29,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -105,6 +106,13 @@ impl DiskEngine {
     #[must_use]
     pub fn failure(&self) -> Option<StoreError> {
         self.shared.failure()
+    }
+
+    /// About how many bytes of tables each of some shards has on disk. What is not in a table yet, but
+    /// in a journal, is not counted.
+    #[must_use]
+    pub fn bytes_by_shard(&self, shards: &BTreeSet<Shard>) -> BTreeMap<Shard, u64> {
+        self.shared.database.bytes_by_shard(shards)
     }
 
     fn push(&self, request: Request) {

@@ -7,6 +7,7 @@ mod certs;
 mod remove;
 mod restore;
 mod status;
+mod table;
 mod verify;
 mod watch;
 
@@ -15,7 +16,8 @@ use clap::{Args, Subcommand};
 
 use crate::context::ClientArgs;
 
-pub use status::{say_missing, worker_table};
+pub use status::say_missing;
+pub use table::worker_table;
 
 /// The nodes.
 #[derive(Args, Debug)]

@@ -1,19 +1,21 @@
-//! `bellwether cluster status`: the nodes, their shards and the workers.
+//! `bellwether cluster status`: the nodes, their shards and the workers. How they look is in `table`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use bellwether_api::{Cluster, ShardState, Worker};
+use bellwether_api::{Cluster, Span};
 use clap::Args;
 
-use super::bytes_text;
+use super::table;
 use crate::commands::patience::Patience;
 use crate::context::Context;
-use crate::exit::eprint_line;
-use crate::show::{Column, Table, Tone, items_bar};
+use crate::exit::{eprint_line, failed};
+use crate::spec::parse_lasting;
 
 /// How often to look.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often to say what is waited for, if that changes all the time.
+const SAY_EVERY: Duration = Duration::from_secs(2);
 /// Whoever lacks no more entries of the log has them within a moment.
 const NEARLY: u64 = 1_000;
 
@@ -22,12 +24,15 @@ pub struct StatusArgs {
     /// Wait until all nodes are up and all replicas have caught up: then the next node may be stopped
     #[arg(long)]
     wait: bool,
+    /// Wait no longer than this, and end with 1 if that was not enough
+    #[arg(long, value_name = "DURATION", value_parser = parse_lasting, requires = "wait")]
+    timeout: Option<Span>,
 }
 
 /// Shows it.
 pub async fn run(context: &mut Context, args: &StatusArgs) -> Result<()> {
     let cluster = match args.wait {
-        true => when_whole(context).await?,
+        true => when_whole(context, args.timeout).await?,
         false => context.client.cluster().await?,
     };
     let workers = context.client.workers().await?;
@@ -36,24 +41,36 @@ pub async fn run(context: &mut Context, args: &StatusArgs) -> Result<()> {
     if context.json {
         context.print_json(&serde_json::json!({ "cluster": cluster, "workers": workers }))?;
     } else {
-        print(context, &cluster, &workers)?;
+        table::print(context, &cluster, &workers)?;
     }
     Ok(())
 }
 
-/// Looks until nothing is amiss.
-async fn when_whole(context: &Context) -> Result<Cluster> {
+/// Looks until nothing is amiss, and says what is.
+async fn when_whole(context: &Context, timeout: Option<Span>) -> Result<Cluster> {
+    let mut waits = Waits::default();
+    let looking = look_until_whole(context, &mut waits);
+    let Some(timeout) = timeout else { return looking.await };
+    let within = Duration::from_millis(timeout.0);
+    match tokio::time::timeout(within, looking).await {
+        Ok(found) => found,
+        Err(_) => {
+            let amiss = waits.last.unwrap_or_else(|| "no node answers".to_owned());
+            Err(failed(format!("the cluster is not whole after {timeout}: {amiss}")))
+        }
+    }
+}
+
+async fn look_until_whole(context: &Context, waits: &mut Waits) -> Result<Cluster> {
     let mut patience = Patience::default();
-    let bar = items_bar(0);
     loop {
         match context.client.cluster().await {
             Ok(cluster) => {
                 patience.answered("");
-                let Some(amiss) = amiss(&cluster) else {
-                    bar.finish_and_clear();
-                    return Ok(cluster);
-                };
-                bar.set_message(format!("waiting: {amiss}"));
+                let Some(amiss) = amiss(&cluster) else { return Ok(cluster) };
+                if let Some(line) = waits.on(amiss, Instant::now()) {
+                    eprint_line(&line);
+                }
             }
             Err(error) => patience.after(error).await?,
         }
@@ -61,10 +78,38 @@ async fn when_whole(context: &Context) -> Result<Cluster> {
     }
 }
 
-/// Why no node should be stopped now, if there is a reason.
+/// What is waited for, and what has been said of it.
+#[derive(Default)]
+struct Waits {
+    last: Option<String>,
+    said: Option<(Instant, String)>,
+}
+
+impl Waits {
+    /// Notes what is waited for. What to say about that, if it is news and the last was not just now.
+    fn on(&mut self, amiss: String, now: Instant) -> Option<String> {
+        let news = self.said.as_ref().is_none_or(|(at, said)| {
+            *said != amiss && now.saturating_duration_since(*at) >= SAY_EVERY
+        });
+        let line = news.then(|| format!("waiting: {amiss}"));
+        if news {
+            self.said = Some((now, amiss.clone()));
+        }
+        self.last = Some(amiss);
+        line
+    }
+}
+
+/// Why no node should be stopped now, if there is a reason, and what can be done about it.
 fn amiss(cluster: &Cluster) -> Option<String> {
     if let Some(node) = cluster.nodes.iter().find(|node| node.state != "up") {
-        return Some(format!("{} is {}", node.name, node.state));
+        let name = &node.name;
+        return Some(match node.state.as_str() {
+            "down" => format!(
+                "{name} is down; start it, or if it is down for good: bellwether cluster remove {name}"
+            ),
+            state => format!("{name} is {state}"),
+        });
     }
     cluster.shards.iter().find_map(|shard| {
         let number = shard.shard;
@@ -82,143 +127,6 @@ fn amiss(cluster: &Cluster) -> Option<String> {
             Some(_) => None,
         })
     })
-}
-
-fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result<()> {
-    let screen = &mut context.screen;
-    screen.field("cluster", &cluster.id)?;
-    screen.field("version", &cluster.version)?;
-    screen.field("replicas", &format!("{} of each shard", cluster.replicas))?;
-    for restored in &cluster.restored {
-        let (at, taken) = (restored.restored_at.0, restored.taken_at.0);
-        screen.field(
-            "restored",
-            &format!("{} from a backup of {}", screen.clock(at), screen.clock(taken)),
-        )?;
-        if restored.held_jobs > 0 {
-            let held = format!("{} jobs that may have run in between", restored.held_jobs);
-            screen.field("held", &held)?;
-        }
-    }
-    screen.line("")?;
-    let mut nodes = Table::new(&[
-        Column::text("NODE"),
-        Column::new("STATE"),
-        Column::text("ZONE"),
-        Column::new("LISTENS"),
-        Column::text("PEERS"),
-        Column::new("STARTED"),
-        Column::text("VERSION"),
-        Column::number("LEADS"),
-        Column::number("REPLICAS"),
-        Column::number("DISK"),
-    ]);
-    for node in &cluster.nodes {
-        nodes.row([
-            (node.name.clone(), Tone::Plain),
-            (node.state.clone(), node_tone(&node.state)),
-            (node.zone.clone(), Tone::Plain),
-            (node.listen.clone(), Tone::Plain),
-            (node.peer.clone(), Tone::Plain),
-            (node.started_at.map_or_else(String::new, |at| screen.when(at.0)), Tone::Plain),
-            (node.version.clone().unwrap_or_default(), Tone::Plain),
-            (node.leads.to_string(), Tone::Plain),
-            (node.replicas.to_string(), Tone::Plain),
-            (bytes_text(node.disk_bytes), Tone::Plain),
-        ]);
-    }
-    screen.table(&nodes)?;
-    screen.line("")?;
-    let mut shards = Table::new(&[
-        Column::number("SHARD"),
-        Column::text("LEADER"),
-        Column::text("REPLICAS"),
-        Column::number("LAG"),
-        Column::number("TERM"),
-        Column::number("OPEN"),
-        Column::number("READY"),
-        Column::number("PLANNED SOON"),
-    ]);
-    for shard in &cluster.shards {
-        shards.row([
-            (shard.shard.to_string(), Tone::Plain),
-            match &shard.leader {
-                Some(leader) => (leader.clone(), Tone::Plain),
-                None => ("nobody".to_owned(), Tone::Bad),
-            },
-            (replicas_text(shard), Tone::Plain),
-            (shard.lag.values().max().copied().unwrap_or(0).to_string(), Tone::Plain),
-            (shard.term.to_string(), Tone::Faint),
-            (shard.open_runs.to_string(), Tone::Plain),
-            (shard.ready_runs.to_string(), Tone::Plain),
-            (shard.wheel_entries.to_string(), Tone::Plain),
-        ]);
-    }
-    screen.table(&shards)?;
-    screen.line("")?;
-    if workers.is_empty() {
-        screen.line("there are no workers: nothing will be launched")?;
-        return Ok(());
-    }
-    screen.table(&worker_table(workers, cluster.nodes.len() > 1))?;
-    Ok(())
-}
-
-fn node_tone(state: &str) -> Tone {
-    match state {
-        "up" => Tone::Good,
-        "down" => Tone::Bad,
-        _ => Tone::Busy,
-    }
-}
-
-/// Who has replicas; those that only follow are in brackets.
-fn replicas_text(shard: &ShardState) -> String {
-    let learners = shard.learners.iter().map(|name| format!("({name})"));
-    shard.voters.iter().cloned().chain(learners).collect::<Vec<_>>().join(" ")
-}
-
-/// Workers as a table.
-pub fn worker_table(workers: &[Worker], with_nodes: bool) -> Table {
-    let mut columns = vec![
-        Column::name("WORKER"),
-        Column::name("NODE"),
-        Column::new("STATE"),
-        Column::number("RUNNING"),
-        Column::text("SLOTS"),
-        Column::text("QUEUES"),
-        Column::text("NAMESPACE"),
-        Column::text("LABELS"),
-    ];
-    if !with_nodes {
-        columns.remove(1);
-    }
-    let mut table = Table::new(&columns);
-    for worker in workers {
-        let slots = worker.slots.iter().map(|(kind, count)| format!("{kind} {count}"));
-        let resources = worker.resources.map(|resources| resources.to_string());
-        let slots: Vec<String> = slots.chain(resources).collect();
-        let labels: Vec<String> =
-            worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let queues =
-            if worker.queues.is_empty() { "all".to_owned() } else { worker.queues.join(", ") };
-        let tone = if worker.state == "active" { Tone::Good } else { Tone::Busy };
-        let mut cells = vec![
-            (worker.name.clone(), Tone::Plain),
-            (worker.node.clone(), Tone::Plain),
-            (worker.state.clone(), tone),
-            (worker.running.to_string(), Tone::Plain),
-            (slots.join(", "), Tone::Plain),
-            (queues, Tone::Plain),
-            (worker.namespace.clone().unwrap_or_else(|| "all".to_owned()), Tone::Plain),
-            (labels.join(", "), Tone::Faint),
-        ];
-        if !with_nodes {
-            cells.remove(1);
-        }
-        table.row(cells);
-    }
-    table
 }
 
 /// Says which nodes could not be asked.
@@ -240,7 +148,7 @@ mod tests {
     fn cluster(change: impl Fn(&mut Value)) -> Cluster {
         let node = |number: u64, name: &str| {
             json!({"node": number, "name": name, "state": "up", "listen": "", "peer": "",
-                "zone": "", "disk_bytes": 0, "leads": 1, "replicas": 1})
+                "zone": "", "disk_bytes": 0, "log_bytes": 0, "leads": 1, "replicas": 1})
         };
         let mut cluster = json!({
             "id": "c", "version": "1", "restored": [],
@@ -257,7 +165,10 @@ mod tests {
     fn r117_a_cluster_is_whole_when_the_next_node_may_be_stopped() {
         assert_eq!(amiss(&cluster(|_| {})), None);
         for (change, why) in [
-            (("/nodes/2/state", json!("down")), "c is down"),
+            (
+                ("/nodes/2/state", json!("down")),
+                "c is down; start it, or if it is down for good: bellwether cluster remove c",
+            ),
             (("/nodes/2/state", json!("leaving")), "c is leaving"),
             (("/shards/0/leader", json!(null)), "nobody leads shard 7"),
             (("/shards/0/voters", json!(["a", "b"])), "shard 7 has yet to get replicas"),
@@ -272,5 +183,20 @@ mod tests {
             all["shards"][0]["voters"] = json!(["a"]);
         });
         assert_eq!(amiss(&alone), None, "more cannot be had");
+    }
+
+    #[test]
+    fn r117_what_is_waited_for_is_said_once_and_not_too_often() {
+        let mut waits = Waits::default();
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let mut on = |amiss: &str, ms| waits.on(amiss.to_owned(), at(ms));
+        assert_eq!(on("c is down", 0).as_deref(), Some("waiting: c is down"));
+        assert_eq!(on("c is down", 10_000), None, "it has been said");
+        let said = on("c lacks 9 entries", 10_250);
+        assert_eq!(said.as_deref(), Some("waiting: c lacks 9 entries"));
+        assert_eq!(on("c lacks 8 entries", 10_500), None);
+        assert_eq!(on("c lacks 2 entries", 12_250).as_deref(), Some("waiting: c lacks 2 entries"));
+        assert_eq!(waits.last.as_deref(), Some("c lacks 2 entries"));
     }
 }

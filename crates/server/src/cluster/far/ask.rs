@@ -1,7 +1,7 @@
 //! Asking other nodes for rows.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bellwether_core::waist::{Shard, StoreError, View};
 use bellwether_protocol::node::v1;
@@ -10,6 +10,7 @@ use bellwether_raft::net::Way;
 use bellwether_store::Engine;
 
 use super::{FarView, HeldAt};
+use crate::cluster::level::{BEHIND_MAX, can_be_listed};
 use crate::cluster::wire::WireError;
 use crate::cluster::wire::rows::{
     Question, State, Told, decode_held, decode_page, decode_values, encode_get, encode_scan,
@@ -24,8 +25,19 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// How long to wait before nodes are asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 
+/// What a node has told.
+pub(super) struct Answered {
+    /// Which node.
+    pub(super) node: u64,
+    /// What.
+    pub(super) told: Told,
+    /// As of when that is all that anybody was told of; `None` if it does not know.
+    pub(super) level: Option<Instant>,
+}
+
 impl Cluster {
-    /// Asks a node that has a shard, and the next if that does not answer. Who did, and what.
+    /// Asks a node that has a shard, and the next if that does not answer, or is too far behind for
+    /// lists and one is to be made.
     ///
     /// # Errors
     /// When nobody answers in time.
@@ -33,15 +45,17 @@ impl Cluster {
         &self,
         shard: Shard,
         question: &Question,
-    ) -> Result<(u64, Told), StoreError> {
+        for_list: bool,
+    ) -> Result<Answered, StoreError> {
         let asking = async {
             loop {
                 for node in self.who_has(shard) {
                     let state = State::AtLeast(self.far.floor(shard));
-                    if let Some(told) = self.ask_rows(node, shard, state, question).await
-                        && !matches!(told, Told::NotHere(_))
+                    if let Some(answered) = self.ask_rows(node, shard, state, question).await
+                        && !matches!(answered.told, Told::NotHere(_))
+                        && (!for_list || can_be_listed(answered.level, Instant::now()))
                     {
-                        return (node, told);
+                        return answered;
                     }
                 }
                 tokio::time::sleep(AGAIN).await;
@@ -64,7 +78,7 @@ impl Cluster {
     ) -> Result<Told, StoreError> {
         let asking = async {
             loop {
-                match self.ask_rows(node, shard, state, question).await {
+                match self.ask_rows(node, shard, state, question).await.map(|it| it.told) {
                     Some(Told::NotHere(_)) => return Err(StoreError::Unreachable { shard }),
                     Some(told) => return Ok(told),
                     None => tokio::time::sleep(AGAIN).await,
@@ -86,6 +100,11 @@ impl Cluster {
         leader.into_iter().chain(others).collect()
     }
 
+    /// The other nodes that are up and have a shard.
+    pub(in crate::cluster) fn others_with(&self, shard: Shard) -> Vec<u64> {
+        self.who_has(shard).into_iter().filter(|node| *node != self.identity.node).collect()
+    }
+
     /// Asks a node. `None` if it does not answer.
     async fn ask_rows(
         &self,
@@ -93,31 +112,44 @@ impl Cluster {
         shard: Shard,
         state: State,
         question: &Question,
-    ) -> Option<Told> {
+    ) -> Option<Answered> {
         if node == self.identity.node {
-            return self.tell_rows(shard, state, question.clone()).await.ok();
+            let level = self.levels.at(shard);
+            let told = self.tell_rows(shard, state, question.clone()).await.ok()?;
+            return Some(Answered { node, told, level });
         }
         let mut way = self.rows_at(node)?;
+        let asked = Instant::now();
         let asking = async {
-            let told: Result<Told, WireError> = match question {
+            let (told, level_ms): (Result<Told, WireError>, _) = match question {
                 Question::Get(keys) => {
-                    decode_values(way.get(encode_get(shard, state, keys)).await?.into_inner())
+                    let answer = way.get(encode_get(shard, state, keys)).await?.into_inner();
+                    let level_ms = answer.level_ms;
+                    (decode_values(answer), level_ms)
                 }
                 Question::Scan(scan) => {
-                    decode_page(way.scan(encode_scan(shard, state, scan)).await?.into_inner())
+                    let answer = way.scan(encode_scan(shard, state, scan)).await?.into_inner();
+                    let level_ms = answer.level_ms;
+                    (decode_page(answer), level_ms)
                 }
                 Question::Hold => {
                     let State::AtLeast(index) = state else {
-                        return Ok(Told::NotHere("it is held already".to_owned()));
+                        return Ok((Told::NotHere("it is held already".to_owned()), None));
                     };
                     let (shard, at_least) = (Some(u32::from(shard)), Some(index));
-                    decode_held(way.hold(v1::HoldRequest { shard, at_least }).await?.into_inner())
+                    let request = v1::HoldRequest { shard, at_least };
+                    (decode_held(way.hold(request).await?.into_inner()), None)
                 }
             };
-            told.map_err(|error| tonic::Status::internal(error.to_string()))
+            let told = told.map_err(|error| tonic::Status::internal(error.to_string()))?;
+            Ok::<_, tonic::Status>((told, level_ms))
         };
         match tokio::time::timeout(ANSWER_WITHIN, asking).await {
-            Ok(Ok(told)) => Some(told),
+            Ok(Ok((told, level_ms))) => {
+                // A node that does not say counts as one that is as far behind as can be shown.
+                let behind = level_ms.map_or(BEHIND_MAX, Duration::from_millis);
+                Some(Answered { node, told, level: asked.checked_sub(behind) })
+            }
             Ok(Err(status)) => {
                 tracing::debug!(node, shard, %status, "a node does not tell its rows");
                 None
@@ -146,8 +178,8 @@ impl Cluster {
         if here && self.far.is_here(shard) {
             return Ok(local);
         }
-        match self.ask_any(shard, &Question::Hold).await? {
-            (node, Told::Held(number)) => {
+        match self.ask_any(shard, &Question::Hold, false).await? {
+            Answered { node, told: Told::Held(number), .. } => {
                 Ok(Arc::new(FarView::held(self.clone(), local, HeldAt { node, number })))
             }
             _ => Err(Failure::NoLeader(shard)),

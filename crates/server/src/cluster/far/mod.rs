@@ -68,7 +68,9 @@ impl Far {
         self.state.read().here.contains(&shard)
     }
 
-    fn here(&self) -> Arc<BTreeSet<Shard>> {
+    /// The shards that are read here.
+    #[must_use]
+    pub fn here(&self) -> Arc<BTreeSet<Shard>> {
         self.state.read().here.clone()
     }
 
@@ -144,6 +146,15 @@ impl Cluster {
         if self.book.is_empty() {
             return self.engine.view();
         }
+        let (local, here) = self.local_view();
+        if here.len() == self.shards.len() {
+            return local;
+        }
+        Arc::new(FarView::new(self.clone(), local, here))
+    }
+
+    /// The newest state of the own replicas, and which shards can be read from it.
+    pub(super) fn local_view(&self) -> (Arc<dyn View>, Arc<BTreeSet<Shard>>) {
         // A replica may go or come meanwhile: what counts was here before and after.
         let before = self.far.here();
         let local = self.engine.view();
@@ -152,10 +163,7 @@ impl Cluster {
             true => before,
             false => Arc::new(before.intersection(&after).copied().collect()),
         };
-        if here.len() == self.shards.len() {
-            return local;
-        }
-        Arc::new(FarView::new(self.clone(), local, here))
+        (local, here)
     }
 
     /// Looks which shards can be read here.

@@ -1,7 +1,7 @@
 //! Telling other nodes the rows that they ask for.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bellwether_core::waist::{Shard, StoreError, View};
 use bellwether_protocol::node::v1;
@@ -119,6 +119,12 @@ fn page(view: &dyn View, scan: &Scan) -> Result<Page, StoreError> {
     Ok(Page { rows, complete: false })
 }
 
+/// Whole milliseconds, and what is left of one counts as one.
+fn ms_between(from: Instant, to: Instant) -> u64 {
+    let ms = to.saturating_duration_since(from).as_millis() + 1;
+    u64::try_from(ms).unwrap_or(u64::MAX)
+}
+
 fn malformed(error: WireError) -> Status {
     Status::invalid_argument(error.to_string())
 }
@@ -127,12 +133,19 @@ impl Service {
     async fn tell<T>(
         &self,
         asked: Result<(Shard, State, Question), WireError>,
-        encode: impl FnOnce(Told) -> Option<T>,
+        encode: impl FnOnce(Told, Option<u64>) -> Option<T>,
     ) -> Result<Response<T>, Status> {
         let (shard, state, question) = asked.map_err(malformed)?;
+        // What is read afterwards is as new as that, or newer.
+        let level = self.0.levels.at(shard);
         let told = self.0.tell_rows(shard, state, question).await;
         let told = told.map_err(|error| Status::internal(error.to_string()))?;
-        encode(told).map(Response::new).ok_or_else(|| Status::internal("the answer does not fit"))
+        let level_ms = match state {
+            State::AtLeast(_) => Some(level.map_or(u64::MAX, |at| ms_between(at, Instant::now()))),
+            State::Held(_) => None,
+        };
+        let answer = encode(told, level_ms).map(Response::new);
+        answer.ok_or_else(|| Status::internal("the answer does not fit"))
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bellwether_core::waist::{Family, Row, Rows, Shard, StoreError, View};
 use bytes::Bytes;
@@ -40,6 +41,8 @@ pub struct FarView {
     /// The shards that are read from the replicas of this node.
     here: Arc<BTreeSet<Shard>>,
     held: Option<HeldAt>,
+    /// If it is for a list, as of when all that it was told by other nodes is true.
+    level: Option<Mutex<Instant>>,
     known: Mutex<Known>,
     /// Shards that could not be reached: that is not waited for twice.
     failed: Mutex<BTreeSet<Shard>>,
@@ -54,10 +57,27 @@ impl FarView {
             local,
             here,
             held: None,
+            level: None,
             known: Mutex::default(),
             failed: Mutex::default(),
             runtime: Handle::current(),
         }
+    }
+
+    /// The same for a list: nothing in it is further behind than lists may be.
+    pub fn for_list(
+        cluster: Arc<Cluster>,
+        local: Arc<dyn View>,
+        here: Arc<BTreeSet<Shard>>,
+    ) -> FarView {
+        let mut view = FarView::new(cluster, local, here);
+        view.level = Some(Mutex::new(Instant::now()));
+        view
+    }
+
+    /// As of when all that other nodes have told it is true, if it is for a list.
+    pub fn level(&self) -> Option<Instant> {
+        self.level.as_ref().map(|level| *level.lock())
     }
 
     /// A shard as another node keeps it, until this is dropped.
@@ -84,7 +104,16 @@ impl FarView {
             return Err(StoreError::Unreachable { shard });
         }
         let told = match self.held {
-            None => self.cluster.ask_any(shard, &question).await.map(|(_, told)| told),
+            None => {
+                let asked = self.cluster.ask_any(shard, &question, self.level.is_some()).await;
+                asked.map(|answered| {
+                    if let (Some(level), Some(at)) = (&self.level, answered.level) {
+                        let mut level = level.lock();
+                        *level = at.min(*level);
+                    }
+                    answered.told
+                })
+            }
             Some(HeldAt { node, number }) => {
                 self.cluster.ask_one(node, shard, State::Held(number), &question).await
             }

@@ -28,6 +28,8 @@ pub struct Said {
     pub version: String,
     /// Bytes that it uses on disk.
     pub disk_bytes: u64,
+    /// Those of its log.
+    pub log_bytes: u64,
     /// Its replicas.
     pub replicas: Vec<SaidOfReplica>,
     /// Whether it is about to stop.
@@ -69,6 +71,11 @@ pub struct SaidOfReplica {
     pub changing: bool,
     /// How long ago a majority last said that that node leads, if it does.
     pub confirmed_ms: Option<u64>,
+    /// If that node leads, the entry up to which everything is agreed upon that anybody was told of
+    /// before that.
+    pub agreed: Option<u64>,
+    /// About how many bytes it uses on disk, if that is known.
+    pub bytes: Option<u64>,
     /// How the runs stand, if the shard acts there.
     pub acting: Option<SaidOfActing>,
 }
@@ -102,6 +109,7 @@ pub fn encode(said: &Said) -> v1::Attendance {
         started_ms: Some(said.started.0),
         version: Some(said.version.clone()),
         disk_bytes: Some(said.disk_bytes),
+        log_bytes: Some(said.log_bytes),
         replicas: said.replicas.iter().map(encode_replica).collect(),
         stopping: Some(said.stopping),
         workers: said
@@ -140,6 +148,8 @@ fn encode_replica(replica: &SaidOfReplica) -> v1::ReplicaState {
         membership: Some(replica.membership),
         changing: Some(replica.changing),
         confirmed_ms: replica.confirmed_ms,
+        agreed: Some(replica.agreed.unwrap_or(0)),
+        bytes: replica.bytes,
         acting: replica.acting.map(|acting| v1::ActingState {
             term: Some(acting.term),
             open_runs: Some(acting.open_runs),
@@ -159,6 +169,7 @@ pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
         started: Time(required("Attendance.started_ms", message.started_ms)?),
         version: required("Attendance.version", message.version)?,
         disk_bytes: required("Attendance.disk_bytes", message.disk_bytes)?,
+        log_bytes: message.log_bytes.unwrap_or(0),
         replicas: message.replicas.into_iter().map(decode_replica).collect::<Result<_, _>>()?,
         stopping: required("Attendance.stopping", message.stopping)?,
         workers: message.workers.into_iter().map(decode_roster_entry).collect::<Result<_, _>>()?,
@@ -182,18 +193,25 @@ fn decode_replica(message: v1::ReplicaState) -> Result<SaidOfReplica, WireError>
             wheel_entries: required("ActingState.wheel_entries", acting.wheel_entries)?,
         })
     });
+    let acting = acting.transpose()?;
+    let applied = required("ReplicaState.applied", message.applied)?;
+    let behind = message.behind.unwrap_or(0);
+    // One that does not say what is agreed upon knows it, if the shard acts there.
+    let known = acting.map(|_| applied.saturating_add(behind));
     Ok(SaidOfReplica {
         shard: decode_shard("ReplicaState.shard", message.shard)?,
         leader: message.leader,
         term: required("ReplicaState.term", message.term)?,
         last: required("ReplicaState.last", message.last)?,
-        applied: required("ReplicaState.applied", message.applied)?,
-        behind: message.behind.unwrap_or(0),
+        applied,
+        behind,
         voters: message.voters.into_iter().collect(),
         learners: message.learners.into_iter().collect(),
         membership: message.membership.unwrap_or(0),
         changing: required("ReplicaState.changing", message.changing)?,
         confirmed_ms: message.confirmed_ms,
-        acting: acting.transpose()?,
+        agreed: message.agreed.or(known).filter(|entry| *entry > 0),
+        bytes: message.bytes,
+        acting,
     })
 }

@@ -153,9 +153,10 @@ fn decode_not_here(not_here: v1::NotHere) -> Told {
     Told::NotHere(not_here.why.unwrap_or_default())
 }
 
-/// Values as a message. `None` if it is another answer.
+/// Values as a message, with how many milliseconds ago the replica was level. `None` if it is another
+/// answer.
 #[must_use]
-pub fn encode_values(told: Told) -> Option<v1::GetAnswer> {
+pub fn encode_values(told: Told, level_ms: Option<u64>) -> Option<v1::GetAnswer> {
     use v1::get_answer::Answer;
     let answer = match told {
         Told::Values(values) => {
@@ -165,7 +166,7 @@ pub fn encode_values(told: Told) -> Option<v1::GetAnswer> {
         Told::NotHere(why) => Answer::NotHere(not_here(why)),
         Told::Page(_) | Told::Held(_) => return None,
     };
-    Some(v1::GetAnswer { answer: Some(answer) })
+    Some(v1::GetAnswer { answer: Some(answer), level_ms })
 }
 
 /// What a message says.
@@ -182,9 +183,10 @@ pub fn decode_values(answer: v1::GetAnswer) -> Result<Told, WireError> {
     }
 }
 
-/// Rows as a message. `None` if it is another answer.
+/// Rows as a message, with how many milliseconds ago the replica was level. `None` if it is another
+/// answer.
 #[must_use]
-pub fn encode_page(told: Told) -> Option<v1::ScanAnswer> {
+pub fn encode_page(told: Told, level_ms: Option<u64>) -> Option<v1::ScanAnswer> {
     use v1::scan_answer::Answer;
     let answer = match told {
         Told::Page(page) => {
@@ -195,7 +197,7 @@ pub fn encode_page(told: Told) -> Option<v1::ScanAnswer> {
         Told::NotHere(why) => Answer::NotHere(not_here(why)),
         Told::Values(_) | Told::Held(_) => return None,
     };
-    Some(v1::ScanAnswer { answer: Some(answer) })
+    Some(v1::ScanAnswer { answer: Some(answer), level_ms })
 }
 
 /// What a message says.
@@ -219,7 +221,7 @@ pub fn decode_page(answer: v1::ScanAnswer) -> Result<Told, WireError> {
 
 /// The number of what is kept as a message. `None` if it is another answer.
 #[must_use]
-pub fn encode_held(told: Told) -> Option<v1::HoldAnswer> {
+pub fn encode_held(told: Told, _: Option<u64>) -> Option<v1::HoldAnswer> {
     use v1::hold_answer::Answer;
     let answer = match told {
         Told::Held(number) => Answer::Held(number),
@@ -270,13 +272,15 @@ mod tests {
     #[test]
     fn answers_arrive_as_they_were_given() {
         let values = Told::Values(vec![Some(bytes("")), None, Some(bytes("x"))]);
-        assert_eq!(decode_values(encode_values(values.clone()).unwrap()), Ok(values));
+        let sent = encode_values(values.clone(), Some(7)).unwrap();
+        assert_eq!((sent.level_ms, decode_values(sent)), (Some(7), Ok(values)));
         let rows = vec![(bytes("k"), bytes("v"))];
         let page = Told::Page(Page { rows, complete: false });
-        assert_eq!(decode_page(encode_page(page.clone()).unwrap()), Ok(page));
-        assert_eq!(decode_held(encode_held(Told::Held(3)).unwrap()), Ok(Told::Held(3)));
+        let sent = encode_page(page.clone(), None).unwrap();
+        assert_eq!((sent.level_ms, decode_page(sent)), (None, Ok(page)));
+        assert_eq!(decode_held(encode_held(Told::Held(3), None).unwrap()), Ok(Told::Held(3)));
         let elsewhere = Told::NotHere("behind".to_owned());
-        assert_eq!(decode_page(encode_page(elsewhere.clone()).unwrap()), Ok(elsewhere));
+        assert_eq!(decode_page(encode_page(elsewhere.clone(), None).unwrap()), Ok(elsewhere));
     }
 
     #[test]
