@@ -15,4 +15,5 @@ mod life;
 mod local;
 mod runs;
 mod settings;
+mod storage;
 mod support;
