@@ -15,7 +15,7 @@ need() {
 }
 
 if ! command -v cargo >/dev/null 2>&1; then
-    echo "cargo is missing: install a Rust toolchain (1.90 or later), see https://rustup.rs" >&2
+    echo "cargo is missing: install a Rust toolchain (1.90 or later, 1.92 for the tests), see https://rustup.rs" >&2
     exit 1
 fi
 need cc gcc

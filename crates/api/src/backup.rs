@@ -26,7 +26,8 @@ pub enum BackupState {
     Complete,
     /// It could not be taken; `error` says why.
     Failed,
-    /// It was interrupted, and is no backup. The next one clears it up.
+    /// It was interrupted, or is taken by a node that does not answer, and is no backup. The next one
+    /// clears it up.
     Incomplete,
     /// What is stored of it is not what was written; `error` says what.
     Damaged,
@@ -41,6 +42,9 @@ pub struct Backup {
     pub to: String,
     /// Where it stands.
     pub state: BackupState,
+    /// The name of the node that takes it, or has tried to. Absent if it is known from the place only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// When it was begun. All that was acknowledged before is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_at: Option<Instant>,

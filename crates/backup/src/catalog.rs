@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use bellwether_core::time::Time;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{BackupError, Manifest, Place, Result};
 
@@ -15,6 +16,8 @@ const ID_CHARS: usize = 8;
 /// A backup without a manifest to which nothing was added for so long was interrupted. A younger one
 /// may be under way: of several nodes each may take one.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3_600);
+/// Manifests that are read at the same time: storage may be far away.
+const AT_ONCE: usize = 16;
 
 /// A backup in a place.
 #[derive(Clone, Debug)]
@@ -53,18 +56,36 @@ async fn names_of(place: &Place, cluster: &str) -> Result<Vec<String>> {
 /// # Errors
 /// When the place cannot be read.
 pub async fn list(place: &Place, limit: usize) -> Result<Vec<Listed>> {
-    let mut found = Vec::new();
-    for name in names(place).await?.into_iter().rev().take(limit) {
-        let (manifest, problem) = match Manifest::read(place, &name).await {
-            Ok(manifest) => (manifest, None),
-            Err(error @ (BackupError::Damaged(_) | BackupError::TooNew { .. })) => {
-                (None, Some(error.to_string()))
-            }
-            Err(error) => return Err(error),
-        };
-        found.push(Listed { name, manifest, problem });
+    let names = names(place).await?.into_iter().rev().take(limit);
+    let looking = names.map(|name| async move { listed(place, name).await });
+    stream::iter(looking).buffered(AT_ONCE).try_collect().await
+}
+
+async fn listed(place: &Place, name: String) -> Result<Listed> {
+    let (manifest, problem) = match Manifest::read(place, &name).await {
+        Ok(manifest) => (manifest, None),
+        Err(error @ (BackupError::Damaged(_) | BackupError::TooNew { .. })) => {
+            (None, Some(error.to_string()))
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Listed { name, manifest, problem })
+}
+
+/// What there is under a name, complete or not; `None` if there is nothing.
+///
+/// # Errors
+/// When the place cannot be read.
+pub async fn look(place: &Place, name: &str) -> Result<Option<Listed>> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    if !name.starts_with("backup-") || !name.chars().all(plain) {
+        return Ok(None);
     }
-    Ok(found)
+    let found = listed(place, name.to_owned()).await?;
+    let is_there = found.manifest.is_some()
+        || found.problem.is_some()
+        || place.last_written(name).await?.is_some();
+    Ok(is_there.then_some(found))
 }
 
 /// The ends of the names, by which clusters are told apart, newest first.

@@ -12,13 +12,37 @@ pub enum BackupError {
     /// That is no place for backups.
     #[error("'{0}' is no place for backups: {1}")]
     BadPlace(String, String),
-    /// The storage refused, or could not be reached.
+    /// The storage failed in a way that is not known here.
     #[error("{place}: {source}")]
     Storage {
         /// Where.
         place: String,
         /// Why.
         source: object_store::Error,
+    },
+    /// The storage cannot be reached, or does not answer.
+    #[error("{place}: {why}")]
+    StorageSilent {
+        /// Where.
+        place: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The storage does not accept the credentials, or they are not good for this.
+    #[error("{place}: {why}")]
+    StorageRefuses {
+        /// Where.
+        place: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The storage has no such bucket.
+    #[error("{place}: {why}")]
+    NoBucket {
+        /// Where.
+        place: String,
+        /// Why, and what to do.
+        why: String,
     },
     /// There is no such backup.
     #[error(

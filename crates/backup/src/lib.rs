@@ -34,11 +34,12 @@ mod part;
 mod place;
 mod progress;
 mod restore;
+mod s3;
 mod section;
 mod take;
 mod verify;
 
-pub use catalog::{Listed, find, list, newest, newest_readable, prune, remove_abandoned};
+pub use catalog::{Listed, find, list, look, newest, newest_readable, prune, remove_abandoned};
 pub use error::BackupError;
 pub use manifest::{FORMAT, Manifest, PartEntry, SectionEntry, ShardEntry};
 pub use place::Place;

@@ -4,25 +4,31 @@
 //! knows) and are never part of a place, so a place can be shown and logged.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use bellwether_core::time::Time;
 use bytes::Bytes;
-use futures::TryStreamExt;
-use object_store::aws::AmazonS3Builder;
+use futures::{StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
+use crate::s3::{Bucket, lacks_bucket};
 use crate::{BackupError, Result};
 
 /// A place for backups.
 #[derive(Clone, Debug)]
 pub struct Place {
+    /// What is asked, for lists and removals.
     store: Arc<dyn ObjectStore>,
+    /// What carries objects there and back.
+    carrying: Arc<dyn ObjectStore>,
+    /// The bucket, unless it is a directory.
+    bucket: Option<Bucket>,
     /// What stands before every name.
     prefix: Path,
     shown: String,
@@ -41,9 +47,26 @@ impl Place {
     /// # Errors
     /// When it is neither, or cannot be had.
     pub fn open(text: &str) -> Result<Place> {
+        let readable = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Place::open_with(text, std::env::vars_os().filter_map(readable))
+    }
+
+    /// Opens a place with these variables instead of those of the environment.
+    ///
+    /// # Errors
+    /// As with [`Place::open`].
+    pub fn open_with(
+        text: &str,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Place> {
         match Kind::of(text)? {
             Kind::Directory(dir) => Place::directory(text, &dir),
-            Kind::S3 { bucket, prefix } => Place::s3(text, &bucket, &prefix),
+            Kind::S3 { bucket, prefix } => {
+                let bucket = Bucket::open(&bucket, variables.into_iter());
+                Place::s3(text, bucket.map_err(|why| bad(text, why))?, &prefix)
+            }
         }
     }
 
@@ -76,26 +99,25 @@ impl Place {
     /// A place in memory, for tests.
     #[must_use]
     pub fn in_memory() -> Place {
-        let store = Arc::new(InMemory::new());
-        Place { store, prefix: Path::default(), shown: "memory".to_owned() }
+        Place::plain(Arc::new(InMemory::new()), "memory")
+    }
+
+    fn plain(store: Arc<dyn ObjectStore>, shown: &str) -> Place {
+        let (carrying, prefix) = (store.clone(), Path::default());
+        Place { store, carrying, bucket: None, prefix, shown: shown.to_owned() }
     }
 
     fn directory(shown: &str, dir: &str) -> Result<Place> {
         std::fs::create_dir_all(dir).map_err(|error| bad(shown, error))?;
         let store = LocalFileSystem::new_with_prefix(dir).map_err(|error| bad(shown, error))?;
         let store = Arc::new(store.with_automatic_cleanup(true).with_fsync(true));
-        Ok(Place { store, prefix: Path::default(), shown: shown.to_owned() })
+        Ok(Place::plain(store, shown))
     }
 
-    fn s3(shown: &str, bucket: &str, prefix: &str) -> Result<Place> {
-        // Whoever was first has chosen; all of this program choose the same.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let store = AmazonS3Builder::from_env()
-            .with_bucket_name(bucket)
-            .build()
-            .map_err(|error| bad(shown, error))?;
+    fn s3(shown: &str, bucket: Bucket, prefix: &str) -> Result<Place> {
         let prefix = Path::parse(prefix).map_err(|error| bad(shown, error))?;
-        Ok(Place { store: Arc::new(store), prefix, shown: shown.to_owned() })
+        let (store, carrying) = (bucket.asking.clone(), bucket.carrying.clone());
+        Ok(Place { store, carrying, bucket: Some(bucket), prefix, shown: shown.to_owned() })
     }
 
     fn path(&self, name: &str) -> Path {
@@ -103,19 +125,24 @@ impl Place {
     }
 
     fn failed(&self, source: object_store::Error) -> BackupError {
-        BackupError::Storage { place: self.shown.clone(), source }
+        tracing::debug!(place = self.shown, error = %source, "the storage failed");
+        let explained =
+            self.bucket.as_ref().and_then(|bucket| bucket.explain(&self.shown, &source));
+        explained.unwrap_or_else(|| BackupError::Storage { place: self.shown.clone(), source })
     }
 
     /// Stores an object, whole or not at all.
     pub(crate) async fn put(&self, name: &str, bytes: Bytes) -> Result<()> {
-        let put = self.store.put(&self.path(name), bytes.into()).await;
+        let put = self.carrying.put(&self.path(name), bytes.into()).await;
         put.map(drop).map_err(|error| self.failed(error))
     }
 
     /// An object's bytes; `None` if there is none.
     pub(crate) async fn get(&self, name: &str) -> Result<Option<Bytes>> {
-        let found = match self.store.get(&self.path(name)).await {
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        let found = match self.carrying.get(&self.path(name)).await {
+            Err(error @ object_store::Error::NotFound { .. }) if !lacks_bucket(&error) => {
+                return Ok(None);
+            }
             found => found.map_err(|error| self.failed(error))?,
         };
         found.bytes().await.map(Some).map_err(|error| self.failed(error))
@@ -153,13 +180,16 @@ impl Place {
 
     /// Removes everything under a name; the manifest, by which it is a backup, first.
     pub(crate) async fn remove(&self, name: &str) -> Result<()> {
-        let all = self.under(name).await?;
-        let mut all: Vec<Path> = all.into_iter().map(|meta| meta.location).collect();
-        all.sort_by_key(|path| path.filename() != Some(crate::manifest::NAME));
-        for path in all {
-            match self.store.delete(&path).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(self.failed(error)),
+        let all = self.under(name).await?.into_iter().map(|meta| meta.location);
+        let is_manifest = |path: &Path| path.filename() == Some(crate::manifest::NAME);
+        let (manifest, rest): (Vec<Path>, Vec<Path>) = all.partition(is_manifest);
+        for paths in [manifest, rest] {
+            let mut gone = self.store.delete_stream(stream::iter(paths).map(Ok).boxed());
+            while let Some(removed) = gone.next().await {
+                match removed {
+                    Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                    Err(error) => return Err(self.failed(error)),
+                }
             }
         }
         Ok(())

@@ -163,7 +163,11 @@ fn message(error: &anyhow::Error) -> String {
 fn backup_exit(error: &BackupError) -> Exit {
     match error {
         BackupError::BadPlace(..) | BackupError::Several { .. } => Exit::Usage,
-        BackupError::NotFound { .. } | BackupError::None(_) => Exit::NotFound,
+        BackupError::NotFound { .. } | BackupError::None(_) | BackupError::NoBucket { .. } => {
+            Exit::NotFound
+        }
+        BackupError::StorageSilent { .. } => Exit::Unreachable,
+        BackupError::StorageRefuses { .. } => Exit::NotAllowed,
         BackupError::NotEmpty(_) | BackupError::HalfRestored(_) => Exit::Conflict,
         _ => Exit::Failed,
     }

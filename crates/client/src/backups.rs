@@ -1,6 +1,6 @@
 //! Backups: `/v1/backups`.
 
-use bellwether_api::{Backup, BackupSpec, Page};
+use bellwether_api::{Backup, BackupSpec, Gathered};
 
 use crate::{Client, ClientError};
 
@@ -13,12 +13,20 @@ impl Client {
         self.post(&["v1", "backups"], &Vec::new(), spec).await
     }
 
-    /// The one that is being taken, the newest ones in the server's place for backups, and those
-    /// that have failed since it was started; newest first.
+    /// Those that are being taken, the newest ones in the server's place for backups, and those that
+    /// have failed since the nodes were started; newest first.
     ///
     /// # Errors
     /// If the server refuses or cannot be reached.
-    pub async fn backups(&self) -> Result<Page<Backup>, ClientError> {
+    pub async fn backups(&self) -> Result<Gathered<Backup>, ClientError> {
         self.get(&["v1", "backups"], &Vec::new()).await
+    }
+
+    /// One of these, by its name.
+    ///
+    /// # Errors
+    /// If the server refuses or cannot be reached, or there is no such backup.
+    pub async fn backup(&self, name: &str) -> Result<Backup, ClientError> {
+        self.get(&["v1", "backups", name], &Vec::new()).await
     }
 }

@@ -97,6 +97,12 @@ fn r114_everything_acknowledged_before_the_backup_is_there_again_and_what_must_n
         let note = held["paused"]["note"].as_str().unwrap();
         assert!(note.starts_with("restored from a backup of "), "{note}");
     }
+    // What somebody has paused is another matter.
+    server.cli(&["job", "pause", "far"]).ok();
+    let listed = server.cli(&["job", "list", "--held", "--json"]).json_lines();
+    let mut held: Vec<&str> = listed.iter().map(|job| job["key"].as_str().unwrap()).collect();
+    held.sort_unstable();
+    assert_eq!(held, ["soon", "ticks"]);
     let ledger = server.cli(&["job", "ticks", "ticks", "--json"]).json_lines();
     assert!(ledger.iter().any(|tick| tick["reason"] == "restored"), "{ledger:?}");
     let lost = server.cli(&["run", "list", "--status", "lost", "--json"]).json_lines();
@@ -110,6 +116,8 @@ fn r114_everything_acknowledged_before_the_backup_is_there_again_and_what_must_n
     assert_eq!((marks(&dir, "ticks"), marks(&dir, "soon")), (ticks, 1), "nothing ran twice");
     // Somebody has looked, and lets it go on.
     server.cli(&["job", "resume", "ticks"]).ok();
+    let held = server.cli(&["job", "list", "--held"]).ok();
+    assert!(held.contains("soon") && !held.contains("ticks"), "{held}");
     eventually("it goes on", || (marks(&dir, "ticks") > ticks).then_some(()));
     std::fs::write(dir.join("flag"), "").unwrap();
 }

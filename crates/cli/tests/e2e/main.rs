@@ -16,4 +16,5 @@ mod local;
 mod runs;
 mod servers;
 mod settings;
+mod storage;
 mod support;

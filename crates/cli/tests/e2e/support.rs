@@ -18,7 +18,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub fn bellwether(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bellwether"));
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("BELLWETHER_") {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("BELLWETHER_") || name.starts_with("AWS_") {
             command.env_remove(name);
         }
     }
@@ -106,9 +107,28 @@ impl Server {
 
     /// Starts one in a directory at an address, where there may have been one before.
     pub fn start_at(listen: &str, directory: tempfile::TempDir, flags: &[&str]) -> Server {
+        Server::start_command(listen, directory, |command| {
+            command.args(flags);
+        })
+    }
+
+    /// Starts one whose command line or environment is changed.
+    pub fn start_changed(
+        directory: tempfile::TempDir,
+        change: impl FnOnce(&mut Command),
+    ) -> Server {
+        Server::start_command(&address::own_address(), directory, change)
+    }
+
+    fn start_command(
+        listen: &str,
+        directory: tempfile::TempDir,
+        change: impl FnOnce(&mut Command),
+    ) -> Server {
         let mut command = bellwether(directory.path());
         command.args(["server", "--listen", listen, "--data-dir", "data", "--shards", "4"]);
-        command.env("BELLWETHER_LOG_LEVEL", "warn").args(flags);
+        command.env("BELLWETHER_LOG_LEVEL", "warn");
+        change(&mut command);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());

@@ -7,7 +7,11 @@
 //!
 //! Whoever has taken a backup on the schedule removes the oldest beyond those that are to be kept.
 //! One that was asked for removes nothing.
+//!
+//! What is being taken and what has failed is in the memory of the node that does it: others ask it
+//! (`http::backups`).
 
+mod combine;
 mod schedule;
 
 use std::collections::VecDeque;
@@ -27,12 +31,13 @@ use crate::clock;
 use crate::config::{Config, InvalidConfig};
 use crate::node::Node;
 
+pub use combine::combined;
 pub use schedule::keep_schedule;
 
 /// Backups that have failed and are remembered.
 const FAILED_MAX: usize = 10;
 /// The most backups that are listed.
-const LISTED_MAX: usize = 100;
+pub const LISTED_MAX: usize = 100;
 
 /// The backups of a server.
 #[derive(Default)]
@@ -124,6 +129,7 @@ impl Backups {
             name: take.name(),
             to: to.clone(),
             state: BackupState::Running,
+            node: Some(node.cluster.row().name),
             begun_at: Some(Instant(take.begun)),
             ended_at: None,
             shards: u32::from(take.shards),
@@ -141,32 +147,35 @@ impl Backups {
         Ok((backup, Work { take, to, progress }))
     }
 
-    /// What there is, newest first: the one that is being taken, those in the configured place, and
-    /// what else is remembered.
+    /// What this node has in memory: the one that is being taken, those that failed, and those that
+    /// went elsewhere than to the configured place.
+    #[must_use]
+    pub fn known(&self) -> Vec<Backup> {
+        let state = self.state.lock();
+        let running = state.running.iter().map(Running::seen);
+        running.chain(state.ended.iter().cloned()).collect()
+    }
+
+    /// What there is in the configured place, newest first.
     ///
     /// # Errors
     /// A problem if the place cannot be read.
-    pub async fn list(&self, node: &Node) -> Result<Vec<Backup>, Problem> {
-        let mut all: Vec<Backup> = {
-            let state = self.state.lock();
-            let running = state.running.iter().map(Running::seen);
-            running.chain(state.ended.iter().cloned()).collect()
-        };
-        if let Some(to) = &node.config.backup.to {
-            let unreadable = |error: BackupError| {
-                Problem::new(502, "backup_place_unreadable", error.to_string())
-            };
-            let place = Place::open(to).map_err(unreadable)?;
-            let listed = bellwether_backup::list(&place, LISTED_MAX).await.map_err(unreadable)?;
-            for listed in listed {
-                if all.iter().all(|known| known.name != listed.name) {
-                    all.push(shown(to, listed));
-                }
-            }
-        }
-        all.sort_by(|one, other| other.name.cmp(&one.name));
-        all.truncate(LISTED_MAX);
-        Ok(all)
+    pub async fn found(&self, node: &Node) -> Result<Vec<Backup>, Problem> {
+        let Some(to) = &node.config.backup.to else { return Ok(Vec::new()) };
+        let place = Place::open(to).map_err(unreadable)?;
+        let listed = bellwether_backup::list(&place, LISTED_MAX).await.map_err(unreadable)?;
+        Ok(listed.into_iter().map(|listed| shown(to, listed)).collect())
+    }
+
+    /// A backup in the configured place.
+    ///
+    /// # Errors
+    /// A problem if the place cannot be read.
+    pub async fn find(&self, node: &Node, name: &str) -> Result<Option<Backup>, Problem> {
+        let Some(to) = &node.config.backup.to else { return Ok(None) };
+        let place = Place::open(to).map_err(unreadable)?;
+        let listed = bellwether_backup::look(&place, name).await.map_err(unreadable)?;
+        Ok(listed.map(|listed| shown(to, listed)))
     }
 
     /// Stops what is being taken, and waits until that has ended.
@@ -256,6 +265,10 @@ impl Source for NodeSource {
     }
 }
 
+fn unreadable(error: BackupError) -> Problem {
+    Problem::new(502, "backup_place_unreadable", error.to_string())
+}
+
 /// A backup as it was found.
 fn shown(to: &str, listed: Listed) -> Backup {
     let state = match (&listed.manifest, &listed.problem) {
@@ -269,6 +282,7 @@ fn shown(to: &str, listed: Listed) -> Backup {
         name: listed.name,
         to: to.to_owned(),
         state,
+        node: None,
         begun_at: of.map(|manifest| Instant(Time(manifest.begun_ms))),
         ended_at: of.map(|manifest| Instant(Time(manifest.ended_ms))),
         shards,

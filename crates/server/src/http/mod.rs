@@ -113,6 +113,7 @@ fn api() -> OpenApiRouter<Arc<Node>> {
         .routes(routes!(cluster::cluster))
         .routes(routes!(cluster_nodes::remove))
         .routes(routes!(backups::create, backups::list))
+        .routes(routes!(backups::get))
         .routes(routes!(events::events))
         .routes(routes!(queues::lease))
         .routes(routes!(queue_bounds::list))

@@ -40,8 +40,15 @@ pub async fn run(context: &mut Context, args: BackupArgs) -> Result<()> {
     }
     match backup.state {
         BackupState::Running | BackupState::Complete => Ok(()),
-        _ => Err(failed(backup.error.unwrap_or_else(|| "it is not complete".to_owned()))),
+        _ => Err(failed(backup.error.clone().unwrap_or_else(|| interrupted(&backup)))),
     }
+}
+
+/// What is told of one that nobody takes any more.
+fn interrupted(backup: &Backup) -> String {
+    let who =
+        backup.node.as_ref().map_or("the server".to_owned(), |node| format!("the node '{node}'"));
+    format!("{who} was restarted before the backup was complete; take another")
 }
 
 fn told(backup: &Backup) -> String {
@@ -59,7 +66,8 @@ fn told(backup: &Backup) -> String {
     }
 }
 
-/// Looks at a backup until it is over, through moments in which the server does not answer.
+/// Looks at a backup until it is over, through moments in which the server does not answer. Whichever
+/// node is asked, it asks the one that takes it.
 async fn until_over(client: &Client, mut backup: Backup) -> Result<Backup> {
     let bar = items_bar(u64::from(backup.shards));
     let mut patience = Patience::default();
@@ -69,12 +77,14 @@ async fn until_over(client: &Client, mut backup: Backup) -> Result<Backup> {
         tell(&bar, "backup", shards, backup.rows, backup.stored_bytes);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LOOK_MAX);
-        match client.backups().await {
-            Ok(page) => {
+        match client.backup(&backup.name).await {
+            Ok(found) => {
                 patience.answered("");
-                let found = page.items.into_iter().find(|found| found.name == backup.name);
-                let gone = "the server was restarted before the backup was complete";
-                backup = found.ok_or_else(|| failed(gone))?;
+                backup = Backup { node: found.node.clone().or(backup.node), ..found };
+            }
+            Err(error) if error.status() == Some(404) => {
+                bar.finish_and_clear();
+                return Err(failed(interrupted(&backup)));
             }
             Err(error) => patience.after(error).await?,
         }

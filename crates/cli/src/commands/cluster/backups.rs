@@ -3,13 +3,15 @@
 use anyhow::Result;
 use bellwether_api::{Backup, BackupState};
 
-use super::bytes_text;
+use super::{bytes_text, say_missing};
 use crate::context::Context;
 use crate::exit::eprint_line;
 use crate::show::{Column, Table, Tone};
 
 pub async fn run(context: &mut Context) -> Result<()> {
-    let backups = context.client.backups().await?.items;
+    let listed = context.client.backups().await?;
+    let backups = listed.items;
+    say_missing("backups that are being taken", &listed.missing_nodes);
     if context.json {
         for backup in &backups {
             context.print_json_line(backup)?;
@@ -32,6 +34,7 @@ pub async fn run(context: &mut Context) -> Result<()> {
     for backup in backups {
         let begun = backup.begun_at.map(|at| context.screen.when(at.0)).unwrap_or_default();
         let (state, tone) = state(&backup);
+        let place = place(&backup);
         table.row([
             (backup.name, Tone::Plain),
             (state.to_owned(), tone),
@@ -39,11 +42,20 @@ pub async fn run(context: &mut Context) -> Result<()> {
             (format!("{}/{}", backup.shards_done, backup.shards), Tone::Plain),
             (backup.rows.to_string(), Tone::Plain),
             (bytes_text(backup.stored_bytes), Tone::Plain),
-            (backup.error.unwrap_or(backup.to), Tone::Faint),
+            (place, Tone::Faint),
         ]);
     }
     context.screen.table(&table)?;
     Ok(())
+}
+
+/// Where it is and who takes it, or why it is not there.
+fn place(backup: &Backup) -> String {
+    match (&backup.error, &backup.node) {
+        (Some(error), _) => error.clone(),
+        (None, Some(node)) => format!("{} (by {node})", backup.to),
+        (None, None) => backup.to.clone(),
+    }
 }
 
 fn state(backup: &Backup) -> (&'static str, Tone) {

@@ -150,7 +150,7 @@ fn tell(context: &mut Context, row: &RestoreRow) -> Result<()> {
         }
     }
     if row.held_jobs + row.held_batches > 0 {
-        screen.line("`bellwether job list --status paused` shows what is held, `bellwether job resume` lets it go on")?;
+        screen.line("`bellwether job list --held` shows what is held, `bellwether job resume` lets it go on")?;
     }
     Ok(())
 }

@@ -11,6 +11,9 @@ use crate::commands::run::run_table;
 use crate::context::Context;
 use crate::show::{Column, Screen, Table, Tone, job_status, run_status};
 
+/// Who has paused what a restore holds.
+const HELD_BY: &str = "restore";
+
 /// Which jobs to list.
 #[derive(Args, Debug)]
 pub struct ListArgs {
@@ -23,6 +26,9 @@ pub struct ListArgs {
     /// Only with this status: scheduled, running, paused, completed, failed, canceled
     #[arg(long, value_parser = parse_job_status)]
     status: Option<JobStatus>,
+    /// Only those that a restore has paused because they may have run since the backup
+    #[arg(long, conflicts_with = "status")]
+    held: bool,
     /// Only with this label
     #[arg(long, value_name = "NAME=VALUE")]
     label: Option<String>,
@@ -51,13 +57,24 @@ pub fn parse_run_status(text: &str) -> Result<RunStatus, String> {
 
 /// Lists jobs.
 pub async fn run(context: &mut Context, args: ListArgs) -> Result<()> {
-    let ListArgs { group, owner, status, label, key_prefix, amount } = args;
+    let ListArgs { group, owner, status, held, label, key_prefix, amount } = args;
     let limit = amount.page(context.json);
+    let status = if held { Some(JobStatus::Paused) } else { status };
     let filter =
         JobFilter { namespace: None, group, owner, status, label, key_prefix, limit, cursor: None };
     let jobs = context.client.jobs_all(filter);
-    let none = "there are no such jobs; add one with `bellwether job add`";
+    let jobs = jobs.try_filter(|job| futures::future::ready(!held || is_held(job)));
+    let none = if held {
+        "no job is held by a restore"
+    } else {
+        "there are no such jobs; add one with `bellwether job add`"
+    };
     listing::print(context, amount, jobs, none, job_table).await
+}
+
+/// Whether a restore has paused it, and nobody has let it go on since.
+fn is_held(job: &Job) -> bool {
+    job.info.paused.as_ref().is_some_and(|mark| mark.by == HELD_BY)
 }
 
 fn job_table(screen: &Screen, jobs: &[Job]) -> Table {
