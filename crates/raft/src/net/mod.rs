@@ -9,6 +9,8 @@ mod convert;
 mod copies;
 mod dial;
 mod server;
+#[cfg(test)]
+mod tests;
 
 pub use client::Network;
 pub(crate) use copies::Copies;

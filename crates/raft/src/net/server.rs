@@ -8,8 +8,8 @@ use bellwether_core::waist::Shard;
 use bellwether_protocol::peer::v1 as wire;
 use bellwether_protocol::peer::v1::peers_server::{Peers, PeersServer};
 use bellwether_protocol::peer::v1::snapshot_part::Part;
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use openraft::Raft;
 use openraft::async_runtime::WatchReceiver;
 use openraft::raft::{TransferLeaderRequest, VoteResponse};
@@ -41,7 +41,11 @@ pub fn service(
         .max_encoding_message_size(MESSAGE_MAX)
 }
 
+/// Answers to a stream of entries.
+type Answers = BoxStream<'static, Result<wire::AppendResponse, Status>>;
+
 /// Answers other nodes.
+#[derive(Clone)]
 pub struct Service {
     identity: Identity,
     groups: Arc<dyn Groups>,
@@ -74,30 +78,13 @@ impl Service {
             .ok_or_else(|| Status::not_found(format!("there is no group {}", header.group)))
     }
 
-    /// A refusal where a vote could do harm. Just after a start, when this process cannot know whom it
-    /// has promised before to count as leader for a while, and who answers without asking for as
-    /// long. And from a replica without a log: those that count have one before they vote, so this
-    /// one was removed, or is on its way to being one.
-    fn may_not_vote(&self, group: &Raft<Types, Machine>) -> Option<VoteResponse<Types>> {
-        let metrics = group.metrics();
-        let metrics = metrics.borrow_watched();
-        let too_early = self.started.elapsed() < PROMISE;
-        (too_early || metrics.last_log_index.is_none())
-            .then(|| VoteResponse::new(metrics.vote, None, false))
-    }
-}
-
-#[tonic::async_trait]
-impl Peers for Service {
-    type AppendStream = BoxStream<'static, Result<wire::AppendResponse, Status>>;
-
-    async fn append(
-        &self,
-        request: Request<Streaming<wire::AppendRequest>>,
-    ) -> Result<Response<Self::AppendStream>, Status> {
-        let mut requests = request.into_inner();
+    /// Hands all entries of a stream to the group that is meant.
+    async fn take_entries(
+        self,
+        mut requests: Streaming<wire::AppendRequest>,
+    ) -> Result<Answers, Status> {
         let Some(mut first) = requests.message().await? else {
-            return Ok(Response::new(stream::empty().boxed()));
+            return Ok(stream::empty().boxed());
         };
         let group = self.group(first.header.take())?;
         let first = append_of(first).map_err(malformed)?;
@@ -113,6 +100,33 @@ impl Peers for Service {
             Ok(result) => Ok(appended(result)),
             Err(fatal) => Err(stopped(fatal)),
         });
+        Ok(answers.boxed())
+    }
+
+    /// A refusal where a vote could do harm. Just after a start, when this process cannot know whom it
+    /// has promised before to count as leader for a while, and who answers without asking for as
+    /// long. And from a replica without a log: those that count have one before they vote, so this
+    /// one was removed, or is on its way to being one.
+    fn may_not_vote(&self, group: &Raft<Types, Machine>) -> Option<VoteResponse<Types>> {
+        let metrics = group.metrics();
+        let metrics = metrics.borrow_watched();
+        let too_early = self.started.elapsed() < PROMISE;
+        (too_early || metrics.last_log_index.is_none())
+            .then(|| VoteResponse::new(metrics.vote, None, false))
+    }
+}
+
+#[tonic::async_trait]
+impl Peers for Service {
+    type AppendStream = Answers;
+
+    async fn append(
+        &self,
+        request: Request<Streaming<wire::AppendRequest>>,
+    ) -> Result<Response<Answers>, Status> {
+        // Whoever asks waits for this response no longer than for a heartbeat, and the first message
+        // may have an entry that takes longer to come. So it is read, or refused, in the stream.
+        let answers = stream::once(self.clone().take_entries(request.into_inner())).try_flatten();
         Ok(Response::new(answers.boxed()))
     }
 
