@@ -32,6 +32,8 @@ const CARRY_BYTES_MAX: u64 = 64 << 20;
 const KEEP: u64 = 4;
 /// Whoever lacks no more entries than this has caught up.
 const NEARLY: u64 = 64;
+/// A write of the log that takes so long is told of, and again each time it has taken as long.
+const STUCK: Duration = Duration::from_secs(30);
 /// How long a snapshot may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -44,10 +46,15 @@ pub(crate) async fn keep_small(
 ) {
     let mut interval = tokio::time::interval(EVERY);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut told = 0;
     loop {
         tokio::select! {
             () = stop.notified() => return,
             _ = interval.tick() => {}
+        }
+        let writing = log.writing_for(Instant::now());
+        if is_to_be_told(writing, &mut told) {
+            tracing::warn!(?writing, "the log is stuck in a write: look at its disk");
         }
         for load in log.loads(KEEP) {
             let Some(member) = members.get(load.group) else { continue };
@@ -63,6 +70,13 @@ pub(crate) async fn keep_small(
             }
         }
     }
+}
+
+/// Whether it is to be told how long a write of the log has been under way, of which was told so often.
+fn is_to_be_told(writing: Option<Duration>, told: &mut u64) -> bool {
+    let before = *told;
+    *told = writing.map_or(0, |writing| writing.as_secs() / STUCK.as_secs());
+    *told > before
 }
 
 /// Looks how far those have come that got a copy.
@@ -132,5 +146,14 @@ mod tests {
         assert_eq!(can_go(&load(SEGMENTS_FOR_COPIES), Some(500)), Some(900), "too much");
         let young = Load { old: None, ..load(SEGMENTS_FOR_COPIES) };
         assert_eq!(can_go(&young, None), None);
+    }
+
+    #[test]
+    fn r112_a_write_that_is_stuck_is_told_of_now_and_then() {
+        let mut told = 0;
+        let seconds = [None, Some(1), Some(29), Some(30), Some(31), Some(61), Some(62), None];
+        let tells = seconds.map(|took| is_to_be_told(took.map(Duration::from_secs), &mut told));
+        assert_eq!(tells, [false, false, false, true, false, true, false, false]);
+        assert!(is_to_be_told(Some(STUCK), &mut told), "another one");
     }
 }

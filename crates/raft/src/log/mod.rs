@@ -90,6 +90,8 @@ struct Shared {
     failure: OnceLock<io::Error>,
     /// How fast replicas that are far behind are sent entries.
     pace: Arc<Pace>,
+    /// Since when the writer has been at what it is writing.
+    writing: Mutex<Option<Instant>>,
     /// Whether it is to be closed.
     closing: AtomicBool,
     /// Whom to tell that something is to be written, if not the writer's thread.
@@ -191,6 +193,7 @@ impl Log {
             options,
             groups,
             failure: OnceLock::new(),
+            writing: Mutex::default(),
             closing: AtomicBool::new(false),
             told,
         });
@@ -211,6 +214,11 @@ impl Log {
     #[must_use]
     pub fn failure(&self) -> Option<io::Error> {
         self.shared.failure()
+    }
+
+    /// For how long what is being written has been, if anything is.
+    pub(crate) fn writing_for(&self, now: Instant) -> Option<Duration> {
+        self.shared.writing.lock().map(|since| now.saturating_duration_since(since))
     }
 
     /// How old what there is of each group is, and what of it can go if so many segments are to stay.

@@ -1,6 +1,8 @@
 //! The log against a model: whatever is asked of it and whenever it crashes, what it called durable
 //! is there afterwards, and what is there is what it had been told up to some moment.
 
+mod late;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -22,6 +24,8 @@ struct Inner {
     syncs: usize,
     /// The sync of this number fails.
     failing_sync: Option<usize>,
+    /// Called by the next sync.
+    in_sync: Option<Box<dyn FnOnce() + Send>>,
 }
 
 #[derive(Clone, Default)]
@@ -90,6 +94,8 @@ impl Files for Memory {
                 return Err(io::Error::other("the disk has failed"));
             }
         }
+        let in_sync = self.0.lock().in_sync.take();
+        in_sync.into_iter().for_each(|call| call());
         self.of(segment, |segment| segment.durable = segment.bytes.len())
     }
 

@@ -9,6 +9,7 @@ mod convert;
 mod copies;
 mod dial;
 mod server;
+mod silence;
 #[cfg(test)]
 mod tests;
 

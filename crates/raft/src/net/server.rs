@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bellwether_core::waist::Shard;
 use bellwether_protocol::peer::v1 as wire;
@@ -17,11 +17,15 @@ use openraft::type_config::alias::SnapshotOf;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert::{append_of, appended, ballot, log_id, vote, vote_request_of, vote_response};
+use super::silence::counted;
 use super::{Identity, MESSAGE_MAX};
 use crate::engine::PROMISE;
 use crate::machine::Machine;
 use crate::snapshot::{Receiving, ShardCopy, discard, meta_of};
 use crate::types::Types;
+
+/// How long this node may take to write entries that it was sent, besides what large ones take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The groups of a node.
 pub trait Groups: Send + Sync + 'static {
@@ -96,11 +100,13 @@ impl Service {
             .take_while(|request| std::future::ready(request.is_ok()))
             .filter_map(|request| async { request.ok() });
         let input = stream::once(async { first }).chain(rest);
-        let answers = group.stream_append(input.boxed()).map(|answer| match answer {
+        let (input, asked) = counted(input.boxed());
+        let answers = group.stream_append(input).map(|answer| match answer {
             Ok(result) => Ok(appended(result)),
             Err(fatal) => Err(stopped(fatal)),
         });
-        Ok(answers.boxed())
+        let silent = || Err(stopped("the log of this node does not take what it was sent"));
+        Ok(asked.answered(answers.boxed(), PATIENCE, silent).boxed())
     }
 
     /// A refusal where a vote could do harm. Just after a start, when this process cannot know whom it
