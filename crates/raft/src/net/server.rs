@@ -1,6 +1,7 @@
 //! The side that answers.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ use super::silence::counted;
 use super::{Identity, MESSAGE_MAX};
 use crate::engine::PROMISE;
 use crate::machine::Machine;
+use crate::runtime::blocking;
 use crate::snapshot::{Receiving, ShardCopy, discard, meta_of};
 use crate::types::Types;
 
@@ -43,6 +45,35 @@ pub fn service(
     PeersServer::new(Service { identity, groups, receiving, started })
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX)
+}
+
+/// Reads or writes files where that holds nobody up.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    blocking(work).await?
+}
+
+/// A copy that was received. It is removed if nobody is there any more to hand it over.
+struct Received {
+    path: PathBuf,
+    handed_over: bool,
+}
+
+impl Received {
+    fn hand_over(mut self) -> PathBuf {
+        self.handed_over = true;
+        std::mem::take(&mut self.path)
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if !self.handed_over {
+            // If it cannot be removed now, it is taken in or removed at the next start.
+            let _ = discard(&self.path);
+        }
+    }
 }
 
 /// Answers to a stream of entries.
@@ -191,23 +222,36 @@ impl Peers for Service {
         let group = self.group(head.header)?;
         let shard = Shard::try_from(number).map_err(|_| Status::not_found("no such group"))?;
         let from = vote(head.vote).map_err(malformed)?;
-        let mut incoming = self.receiving.begin(shard, head.position).map_err(stopped)?;
-        let path = loop {
+        let receiving = self.receiving.clone();
+        let begun = on_disk(move || receiving.begin(shard, head.position));
+        let mut incoming = begun.await.map_err(stopped)?;
+        let (received, meta) = loop {
             match parts.message().await?.and_then(|part| part.part) {
-                Some(Part::Rows(rows)) => incoming.add(rows).map_err(malformed)?,
-                Some(Part::End(end)) => break incoming.end(end.rows).map_err(malformed)?,
+                Some(Part::Rows(rows)) => {
+                    let added = on_disk(move || incoming.add(rows).map(|()| incoming));
+                    incoming = added.await.map_err(malformed)?;
+                }
+                Some(Part::End(end)) => {
+                    let ended = on_disk(move || {
+                        let path = incoming.end(end.rows)?;
+                        let received = Received { path, handed_over: false };
+                        let meta = meta_of(&received.path)?;
+                        Ok((received, meta))
+                    });
+                    break ended.await.map_err(malformed)?;
+                }
                 Some(Part::Head(_)) | None => {
                     return Err(Status::invalid_argument("the copy broke off"));
                 }
             }
         };
-        let meta = meta_of(&path).map_err(malformed)?;
+        let path = received.hand_over();
         let snapshot = ShardCopy::File(path.clone());
         let snapshot = SnapshotOf::<Types, ShardCopy> { meta, snapshot };
         // If that fails, some of it may have been taken in: the rest is at the next start.
         let answer = group.install_full_snapshot(from, snapshot).await.map_err(stopped)?;
         // One that was not wanted any more must not be found then.
-        discard(&path).map_err(stopped)?;
+        on_disk(move || discard(&path)).await.map_err(stopped)?;
         Ok(Response::new(wire::SnapshotResponse { vote: Some(ballot(&answer.vote)) }))
     }
 }
