@@ -484,10 +484,7 @@ impl GroupLog {
         let mut entries: Vec<Entry> = Vec::with_capacity(found.len());
         let mut bytes = 0;
         for (point, data) in found {
-            let data = match data {
-                Ok(data) => data,
-                Err(place) => self.fetch(point, place)?,
-            };
+            let Some(data) = self.data(point, data)? else { break };
             bytes += data.len();
             if bytes > bytes_max && !entries.is_empty() {
                 break;
@@ -495,6 +492,28 @@ impl GroupLog {
             entries.push(Entry { point, data });
         }
         Ok(entries)
+    }
+
+    /// What an entry says that was found in memory or somewhere on disk. Meanwhile it may have been written
+    /// elsewhere, or been removed, and its segment with it: `None` if it is gone.
+    fn data(&self, point: Point, mut found: Result<Bytes, Place>) -> io::Result<Option<Bytes>> {
+        loop {
+            let place = match found {
+                Ok(data) => return Ok(Some(data)),
+                Err(place) => place,
+            };
+            match self.fetch(point, place) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let now = self.with(|group| group.find(point.index..point.index + 1));
+                    match now.into_iter().next() {
+                        Some((same, now)) if same == point && now != Err(place) => found = now,
+                        Some((same, _)) if same == point => return Err(error),
+                        _ => return Ok(None),
+                    }
+                }
+                other => return other.map(Some),
+            }
+        }
     }
 
     /// The entries of a range that a replica is sent next, and how long to wait with that: not at all,

@@ -26,6 +26,8 @@ struct Inner {
     failing_sync: Option<usize>,
     /// Called by the next sync.
     in_sync: Option<Box<dyn FnOnce() + Send>>,
+    /// Called before something is read the next time.
+    before_read: Option<Box<dyn FnOnce() + Send>>,
 }
 
 #[derive(Clone, Default)]
@@ -72,6 +74,8 @@ impl Files for Memory {
     }
 
     fn read_at(&self, segment: u64, at: u64, length: usize) -> io::Result<Bytes> {
+        let before_read = self.0.lock().before_read.take();
+        before_read.into_iter().for_each(|call| call());
         let at = at as usize;
         self.of(segment, |segment| Bytes::copy_from_slice(&segment.bytes[at..at + length]))
     }
