@@ -124,7 +124,8 @@ fn step(load: &Load, needed_after: Option<u64>, applied: Option<u64>) -> Option<
 
 /// Writes what there is of a group once more.
 async fn carry(log: &Log, shard: Shard) {
-    let Ok(group) = log.group(shard) else { return };
+    // It may have left the node meanwhile.
+    let Ok(Some(group)) = log.existing(shard) else { return };
     match tokio::task::spawn_blocking(move || group.carry(CARRY_BYTES_MAX)).await {
         Ok(Ok(())) => tracing::debug!(shard, "what cannot be committed was carried over"),
         Ok(Err(error)) => tracing::debug!(shard, %error, "nothing was carried over"),

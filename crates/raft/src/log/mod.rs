@@ -250,6 +250,16 @@ impl Log {
         Ok(GroupLog { shared: self.shared.clone(), queue, number })
     }
 
+    /// The log of a group that is in it. One that was forgotten is not made anew.
+    ///
+    /// # Errors
+    /// When the log is closed.
+    pub fn existing(&self, number: u16) -> io::Result<Option<GroupLog>> {
+        let queue = self.queue.lock().clone().ok_or_else(closed)?;
+        let exists = self.shared.groups.lock().contains_key(&number);
+        Ok(exists.then(|| GroupLog { shared: self.shared.clone(), queue, number }))
+    }
+
     /// Forgets a group that has left this node; `done` is called when that is durable. Nobody may
     /// write for it any more.
     ///
@@ -352,8 +362,12 @@ impl GroupLog {
         self.with(|group| group.range())
     }
 
+    /// Looks at the group. One that was forgotten meanwhile has nothing, and must not be there again.
     fn with<T>(&self, look: impl FnOnce(&mut Group) -> T) -> T {
-        look(self.shared.groups.lock().entry(self.number).or_default())
+        match self.shared.groups.lock().get_mut(&self.number) {
+            Some(group) => look(group),
+            None => look(&mut Group::default()),
+        }
     }
 
     fn ask(&self, write: Write, done: Option<Done>) -> io::Result<()> {
@@ -443,7 +457,7 @@ impl GroupLog {
     fn change(&self, change: impl FnOnce(&mut Group) -> Option<Write>) -> io::Result<()> {
         {
             let mut groups = self.shared.groups.lock();
-            let group = groups.entry(self.number).or_default();
+            let Some(group) = groups.get_mut(&self.number) else { return Ok(()) };
             let Some(write) = change(group) else { return Ok(()) };
             let committed = group.unwritten.take();
             let request = Request { group: self.number, committed, write, done: None };

@@ -58,6 +58,24 @@ fn r67_a_segment_that_is_missing_is_not_mistaken_for_one_that_was_purged() {
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
+#[test]
+fn r126_a_group_that_was_forgotten_is_not_there_again_because_somebody_comes_late() {
+    let (files, group, log, mut pump) = old_entries();
+    log.forget(0, Box::new(|done| done.unwrap())).unwrap();
+    while pump.turn() {}
+    group.carry(u64::MAX).unwrap();
+    assert_eq!((group.last(), group.state()), (None, GroupState::default()));
+    assert_eq!(group.read(0..u64::MAX, usize::MAX).unwrap(), []);
+    group.purge(point(1, 3)).unwrap();
+    group.save_committed(point(1, 3));
+    assert!(log.existing(0).unwrap().is_none());
+    while pump.turn() {}
+    assert_eq!(log.groups(), [1]);
+    let (log, _pump) = Log::with_pump(files, options()).unwrap();
+    assert_eq!(log.groups(), [1], "nor after a start");
+    assert!(log.existing(1).unwrap().is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn r112_how_long_a_write_takes_can_be_seen() {
     let files = Memory::default();
