@@ -168,6 +168,7 @@ impl RaftEngine {
         let storage = LogStore::new(self.log.group(shard)?);
         let (alive, writing) = tokio::sync::mpsc::channel(1);
         let machine = Machine::new(self.tables.clone(), shard, &self.receiving)?.held_by(alive);
+        storage.agree_with(machine.applied()).await?;
         let network = self.network.of_group(shard);
         let config = self.config.clone();
         let raft = Group::new(self.identity.node, config, network, storage, machine);

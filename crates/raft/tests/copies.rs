@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -12,13 +13,15 @@ use std::time::Duration;
 use bellwether_protocol::peer::v1 as wire;
 use bellwether_protocol::peer::v1::peers_client::PeersClient;
 use bellwether_protocol::peer::v1::snapshot_part::Part;
-use bellwether_raft::codec::encode_position;
+use bellwether_raft::codec::{encode_payload, encode_position};
 use bellwether_raft::engine::{RaftEngine, RaftOptions};
-use bellwether_raft::log::LogOptions;
+use bellwether_raft::log::{self, Directory, Log, LogOptions, Point};
 use bellwether_raft::net::{Dialing, Identity};
-use bellwether_raft::types::StoredMembership;
+use bellwether_raft::snapshot::Receiving;
+use bellwether_raft::types::{Entry, LogId, Membership, StoredMembership};
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bytes::Bytes;
+use openraft::EntryPayload;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 
@@ -43,6 +46,48 @@ async fn open(dir: &Path) -> RaftEngine {
 
 async fn close(engine: RaftEngine) {
     tokio::task::spawn_blocking(move || engine.close()).await.unwrap().unwrap();
+}
+
+fn log_id(term: u64, index: u64) -> LogId {
+    bellwether_raft::codec::log_id(Point { term, index })
+}
+
+/// What a leader has sent that was replaced before others agreed, and a copy from its successor that is
+/// complete, but neither has been taken in nor has anything been cut off for it.
+#[tokio::test]
+async fn r67_a_copy_that_is_taken_in_at_a_start_replaces_what_was_never_agreed() {
+    let members = Membership::new_with_defaults(vec![BTreeSet::from([1, 2])], []);
+    let members = StoredMembership::new(Some(log_id(1, 0)), members);
+    for copied in [1, 3, 6] {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Directory::open(dir.path().join("log")).unwrap();
+        let log = Log::open(log, LogOptions::default()).unwrap();
+        let entries = (0..=6).map(|index| {
+            let payload = match index {
+                0 => EntryPayload::Membership(members.membership().clone()),
+                _ => EntryPayload::Blank,
+            };
+            let entry = Entry { log_id: log_id(1, index), payload };
+            log::Entry { point: Point { term: 1, index }, data: encode_payload(&entry) }
+        });
+        let (durable, is_durable) = std::sync::mpsc::channel();
+        let done = Box::new(move |result| durable.send(result).unwrap());
+        log.group(3).unwrap().append(entries.collect(), done).unwrap();
+        is_durable.recv().unwrap().unwrap();
+        log.close();
+        let receiving = Receiving::open(dir.path().join("log/copies")).unwrap();
+        let position = encode_position(Some(log_id(2, copied)), &members);
+        receiving.begin(3, position).unwrap().end(0).unwrap();
+        // The second time nothing is to be taken in any more.
+        for time in ["first", "second"] {
+            let engine = open(dir.path()).await;
+            engine.applied_to(3, copied, PATIENCE).await.unwrap();
+            let standing = engine.standing(3).unwrap();
+            assert_eq!((standing.applied, standing.last), (copied, copied), "the {time} time");
+            assert_eq!(standing.voters, BTreeSet::from([1, 2]));
+            close(engine).await;
+        }
+    }
 }
 
 /// The disk is a pipe here, which takes no more than 64 KiB until somebody reads them.

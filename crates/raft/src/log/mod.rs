@@ -411,12 +411,12 @@ impl GroupLog {
         self.ask(Write::Entries(entries), Some(done))
     }
 
-    /// Removes all entries after this one.
+    /// Removes all entries after this one; `done` is called when that is durable.
     ///
     /// # Errors
     /// When the log is closed.
-    pub fn truncate(&self, after: Option<Point>) -> io::Result<()> {
-        self.change(|group| {
+    pub fn truncate(&self, after: Option<Point>, done: Done) -> io::Result<()> {
+        self.change(Some(done), |group| {
             group.truncate(after);
             Some(Write::Truncated(after))
         })
@@ -427,7 +427,7 @@ impl GroupLog {
     /// # Errors
     /// When the log is closed.
     pub fn purge(&self, upto: Point) -> io::Result<()> {
-        self.change(|group| {
+        self.change(None, |group| {
             group.purge(upto);
             Some(Write::Purged(upto))
         })
@@ -446,21 +446,25 @@ impl GroupLog {
             return Ok(());
         }
         let entries = self.read(0..u64::MAX, usize::MAX)?;
-        self.change(|group| {
+        self.change(None, |group| {
             let same = group.places().is_some_and(|now| now == places);
             (same && entries.len() == places.len()).then(|| Write::Carried(entries))
         })
     }
 
     /// Changes the group and asks for it to be written, both at once: what is written of it has the
-    /// order in which it happened.
-    fn change(&self, change: impl FnOnce(&mut Group) -> Option<Write>) -> io::Result<()> {
+    /// order in which it happened. If there is nothing to be written, nobody is called back.
+    fn change(
+        &self,
+        done: Option<Done>,
+        change: impl FnOnce(&mut Group) -> Option<Write>,
+    ) -> io::Result<()> {
         {
             let mut groups = self.shared.groups.lock();
             let Some(group) = groups.get_mut(&self.number) else { return Ok(()) };
             let Some(write) = change(group) else { return Ok(()) };
             let committed = group.unwritten.take();
-            let request = Request { group: self.number, committed, write, done: None };
+            let request = Request { group: self.number, committed, write, done };
             self.queue.send(request).map_err(|_| closed())?;
         }
         if let Some(told) = &self.shared.told {

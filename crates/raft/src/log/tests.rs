@@ -227,8 +227,8 @@ impl World {
                     0 => model.state.purged,
                     keep => Some(model.entries[keep - 1].point),
                 };
-                drop(self.tell(group, |model| model.entries.truncate(keep)));
-                self.group(group).truncate(after).unwrap();
+                let done = self.tell(group, |model| model.entries.truncate(keep));
+                self.group(group).truncate(after, done).unwrap();
             }
             Act::Purge(group, count) => {
                 let model = self.told[&group].last().unwrap();
