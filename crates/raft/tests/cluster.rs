@@ -225,6 +225,33 @@ async fn r65_a_large_entry_gets_to_a_node_that_was_away_over_a_slow_wire() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r126_a_replica_that_a_leader_counts_in_is_not_removed_whatever_was_said_before() {
+    let one = Node::start(1).await;
+    one.engine.found(&one.peer()).await.unwrap();
+    let term = one.acquire(1).await.unwrap();
+    one.put(1, term, "before").await.unwrap();
+    let two = Node::start(2).await;
+    one.engine.add_learner(1, 2, two.peer()).await.unwrap();
+    until("it has all", || two.has(1, "before")).await;
+    // As if the entry that takes it in again were yet to come.
+    let refused = two.engine.erase(1, u64::MAX).await.unwrap_err().to_string();
+    assert!(refused.contains("a leader counts this node in"), "{refused}");
+    one.put(1, term, "after").await.unwrap();
+    until("it still takes part", || two.has(1, "after")).await;
+    one.engine.remove_learners(1, BTreeSet::from([2])).await.unwrap();
+    let without = one.engine.standing(1).unwrap().membership;
+    let begun = Instant::now();
+    while let Err(error) = two.engine.erase(1, without).await {
+        assert!(begun.elapsed() < PATIENCE, "nobody counts it in any more: {error}");
+        tokio::task::yield_now().await;
+    }
+    assert!(!two.engine.has(1) && !two.has(1, "before"));
+    for node in [one, two] {
+        node.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn r67_a_node_that_cannot_write_its_log_says_so_and_the_others_go_on() {
     let one = Node::start(1).await;
     one.engine.found(&one.peer()).await.unwrap();

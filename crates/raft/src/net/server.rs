@@ -22,6 +22,7 @@ use super::silence::counted;
 use super::{Identity, MESSAGE_MAX};
 use crate::engine::PROMISE;
 use crate::machine::Machine;
+use crate::member::Heard;
 use crate::runtime::blocking;
 use crate::snapshot::{Receiving, ShardCopy, discard, meta_of};
 use crate::types::Types;
@@ -31,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The groups of a node.
 pub trait Groups: Send + Sync + 'static {
-    /// A group by number, if this node takes part in it.
-    fn group(&self, number: Shard) -> Option<Raft<Types, Machine>>;
+    /// A group by number, if this node takes part in it, and where to note that its leader is heard.
+    fn group(&self, number: Shard) -> Option<(Raft<Types, Machine>, Arc<Heard>)>;
 }
 
 /// What other nodes may ask of this one.
@@ -99,6 +100,14 @@ fn stopped(error: impl std::fmt::Display) -> Status {
 impl Service {
     /// The group that is meant, if this is the node that is.
     fn group(&self, header: Option<wire::Header>) -> Result<Raft<Types, Machine>, Status> {
+        self.replica(header).map(|(group, _)| group)
+    }
+
+    /// The same, and where to note that its leader is heard.
+    fn replica(
+        &self,
+        header: Option<wire::Header>,
+    ) -> Result<(Raft<Types, Machine>, Arc<Heard>), Status> {
         let header = header.ok_or_else(|| Status::invalid_argument("who asks?"))?;
         if header.cluster != self.identity.cluster {
             return Err(Status::permission_denied("this node belongs to another cluster"));
@@ -121,7 +130,7 @@ impl Service {
         let Some(mut first) = requests.message().await? else {
             return Ok(stream::empty().boxed());
         };
-        let group = self.group(first.header.take())?;
+        let (group, heard) = self.replica(first.header.take())?;
         let first = append_of(first).map_err(malformed)?;
         // A stream that breaks or makes no sense just ends; the leader starts another.
         let rest = requests
@@ -131,6 +140,7 @@ impl Service {
             .take_while(|request| std::future::ready(request.is_ok()))
             .filter_map(|request| async { request.ok() });
         let input = stream::once(async { first }).chain(rest);
+        let input = input.inspect(move |_| heard.note(tokio::time::Instant::now()));
         let (input, asked) = counted(input.boxed());
         let answers = group.stream_append(input).map(|answer| match answer {
             Ok(result) => Ok(appended(result)),
@@ -219,7 +229,7 @@ impl Peers for Service {
             return Err(Status::invalid_argument("a copy begins with its head"));
         };
         let number = head.header.as_ref().map_or(0, |header| header.group);
-        let group = self.group(head.header)?;
+        let (group, heard) = self.replica(head.header)?;
         let shard = Shard::try_from(number).map_err(|_| Status::not_found("no such group"))?;
         let from = vote(head.vote).map_err(malformed)?;
         let receiving = self.receiving.clone();
@@ -246,6 +256,7 @@ impl Peers for Service {
             }
         };
         let path = received.hand_over();
+        heard.note(tokio::time::Instant::now());
         let snapshot = ShardCopy::File(path.clone());
         let snapshot = SnapshotOf::<Types, ShardCopy> { meta, snapshot };
         // If that fails, some of it may have been taken in: the rest is at the next start.

@@ -22,6 +22,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::*;
 use crate::log::Pace;
 use crate::machine::Machine;
+use crate::member::Heard;
 use crate::snapshot::Receiving;
 use crate::types::{Peer, Types, Vote};
 
@@ -35,7 +36,7 @@ fn identity(node: u64) -> Identity {
 struct NoGroups;
 
 impl Groups for NoGroups {
-    fn group(&self, _: Shard) -> Option<Raft<Types, Machine>> {
+    fn group(&self, _: Shard) -> Option<(Raft<Types, Machine>, Arc<Heard>)> {
         None
     }
 }
