@@ -122,15 +122,12 @@ impl<S> Drop for Asked<S> {
 
 impl<S> Asked<S> {
     /// The answers, of which the last one says that they stay away, should they do so for this long.
-    pub fn answered<A: Stream>(
+    pub fn answered<A: Stream + Unpin>(
         self,
         answers: A,
         patience: Duration,
         silent: impl Fn() -> A::Item,
-    ) -> impl Stream<Item = A::Item>
-    where
-        A: Unpin,
-    {
+    ) -> impl Stream<Item = A::Item> {
         let answers =
             Answers { asked: self, answers: answers.fuse(), patience, silent, timer: None };
         // The last one drops what it was made of, and with it where requests come from.
