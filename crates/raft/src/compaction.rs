@@ -23,8 +23,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const SEGMENTS_MAX: u64 = 6;
 /// The same while somebody gets a copy of it, and needs what came since.
 const SEGMENTS_FOR_COPIES: u64 = 32;
-/// One whose oldest entry keeps so many although it was compacted cannot purge it: it is not
-/// committed, because too few of its nodes are up. Its entries are written once more.
+/// One whose oldest entry keeps so many and cannot be purged is stuck: it is not committed, because too
+/// few of its nodes are up. Its entries are written once more.
 const SEGMENTS_STUCK: u64 = 12;
 /// Unless they are more bytes than this.
 const CARRY_BYTES_MAX: u64 = 64 << 20;
@@ -32,6 +32,8 @@ const CARRY_BYTES_MAX: u64 = 64 << 20;
 const KEEP: u64 = 4;
 /// Whoever lacks no more entries than this has caught up.
 const NEARLY: u64 = 64;
+/// A write of the log that takes so long is told of, and again each time it has taken as long.
+const STUCK: Duration = Duration::from_secs(30);
 /// How long a snapshot may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -44,10 +46,15 @@ pub(crate) async fn keep_small(
 ) {
     let mut interval = tokio::time::interval(EVERY);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut told = 0;
     loop {
         tokio::select! {
             () = stop.notified() => return,
             _ = interval.tick() => {}
+        }
+        let writing = log.writing_for(Instant::now());
+        if is_to_be_told(writing, &mut told) {
+            tracing::warn!(?writing, "the log is stuck in a write: look at its disk");
         }
         for load in log.loads(KEEP) {
             let Some(member) = members.get(load.group) else { continue };
@@ -55,14 +62,21 @@ pub(crate) async fn keep_small(
                 follow(&copies, load.group, &member.raft);
             }
             let needed_after = copies.need_after(load.group);
-            if let Some(old) = can_go(&load, needed_after) {
-                compact(load.group, &member.raft, old).await;
-            }
-            if load.segments >= SEGMENTS_STUCK && needed_after.is_none() {
-                carry(&log, load.group).await;
+            let applied = member.raft.metrics().borrow_watched().last_applied.map(|at| at.index);
+            match step(&load, needed_after, applied) {
+                Some(Step::Compact { upto }) => compact(load.group, &member.raft, upto).await,
+                Some(Step::Carry) => carry(&log, load.group).await,
+                None => {}
             }
         }
     }
+}
+
+/// Whether it is to be told how long a write of the log has been under way, of which was told so often.
+fn is_to_be_told(writing: Option<Duration>, told: &mut u64) -> bool {
+    let before = *told;
+    *told = writing.map_or(0, |writing| writing.as_secs() / STUCK.as_secs());
+    *told > before
 }
 
 /// Looks how far those have come that got a copy.
@@ -87,9 +101,31 @@ fn can_go(load: &Load, needed_after: Option<u64>) -> Option<u64> {
     }
 }
 
+/// What is done about a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Entries up to this one are purged.
+    Compact { upto: u64 },
+    /// All are written once more.
+    Carry,
+}
+
+/// What to do about a group, if anything. Only what has been applied can be purged. If nothing of what is
+/// old has been, no snapshot helps, and what there is gets in the way of others only once it is very old.
+fn step(load: &Load, needed_after: Option<u64>, applied: Option<u64>) -> Option<Step> {
+    let old = can_go(load, needed_after);
+    let upto = old.zip(applied).map(|(old, applied)| old.min(applied));
+    match upto.filter(|upto| *upto >= load.first) {
+        Some(upto) => Some(Step::Compact { upto }),
+        None if load.segments >= SEGMENTS_STUCK && needed_after.is_none() => Some(Step::Carry),
+        None => None,
+    }
+}
+
 /// Writes what there is of a group once more.
 async fn carry(log: &Log, shard: Shard) {
-    let Ok(group) = log.group(shard) else { return };
+    // It may have left the node meanwhile.
+    let Ok(Some(group)) = log.existing(shard) else { return };
     match tokio::task::spawn_blocking(move || group.carry(CARRY_BYTES_MAX)).await {
         Ok(Ok(())) => tracing::debug!(shard, "what cannot be committed was carried over"),
         Ok(Err(error)) => tracing::debug!(shard, %error, "nothing was carried over"),
@@ -97,11 +133,10 @@ async fn carry(log: &Log, shard: Shard) {
     }
 }
 
-/// Makes durable what the tables of a group have, and purges what of it is old from the log.
-async fn compact(shard: Shard, raft: &Group, old: u64) {
-    let applied = raft.metrics().borrow_watched().last_applied.map(|at| at.index);
-    let upto = applied.map_or(0, |applied| applied.min(old));
-    if upto == 0 || raft.trigger().snapshot().await.is_err() {
+/// Makes durable what the tables of a group have, unless they are, and purges what of it is old from the log.
+async fn compact(shard: Shard, raft: &Group, upto: u64) {
+    let durable = raft.metrics().borrow_watched().snapshot.is_some_and(|at| at.index >= upto);
+    if !durable && raft.trigger().snapshot().await.is_err() {
         return;
     }
     let waiting = raft.wait(Some(WITHIN));
@@ -132,5 +167,36 @@ mod tests {
         assert_eq!(can_go(&load(SEGMENTS_FOR_COPIES), Some(500)), Some(900), "too much");
         let young = Load { old: None, ..load(SEGMENTS_FOR_COPIES) };
         assert_eq!(can_go(&young, None), None);
+    }
+
+    #[test]
+    fn r112_a_group_is_compacted_or_else_carried_but_never_both() {
+        let load = |segments| Load { group: 3, first: 100, segments, old: Some(900) };
+        let upto = |upto| Some(Step::Compact { upto });
+        let (large, stuck) = (load(SEGMENTS_MAX), load(SEGMENTS_STUCK));
+        for load in [large, stuck, load(SEGMENTS_FOR_COPIES)] {
+            assert_eq!(step(&load, None, Some(5_000)), upto(900), "it is healthy");
+            assert_eq!(step(&load, None, Some(100)), upto(100), "a little can go");
+        }
+        // What is old has not been applied: there is nothing to be purged.
+        for applied in [None, Some(99)] {
+            assert_eq!(step(&large, None, applied), None);
+            assert_eq!(step(&stuck, None, applied), Some(Step::Carry));
+            assert_eq!(step(&stuck, Some(99), applied), None, "somebody reads it");
+        }
+        let young = Load { old: None, ..load(SEGMENTS_MAX - 1) };
+        assert_eq!(step(&young, None, Some(5_000)), None);
+        let first = Load { first: 0, old: Some(0), ..large };
+        assert_eq!(step(&first, None, Some(0)), upto(0));
+        assert_eq!(step(&first, None, None), None, "nothing has been applied");
+    }
+
+    #[test]
+    fn r112_a_write_that_is_stuck_is_told_of_now_and_then() {
+        let mut told = 0;
+        let seconds = [None, Some(1), Some(29), Some(30), Some(31), Some(61), Some(62), None];
+        let tells = seconds.map(|took| is_to_be_told(took.map(Duration::from_secs), &mut told));
+        assert_eq!(tells, [false, false, false, true, false, true, false, false]);
+        assert!(is_to_be_told(Some(STUCK), &mut told), "another one");
     }
 }

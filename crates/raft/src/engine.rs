@@ -124,6 +124,18 @@ async fn to_its_end<T: Send + 'static>(
     tokio::spawn(what).await.map_err(std::io::Error::other)?
 }
 
+/// An error if others may count on a replica that is to be removed because of an entry of its log. One
+/// that nobody counts on hears nobody.
+fn taken_in_again(member: &Member, without: u64, hears: bool) -> Result<(), RaftOpenError> {
+    if member.membership() > without {
+        return Err(group_error("it has been changed since who takes part in it"));
+    }
+    if hears {
+        return Err(group_error("a leader counts this node in"));
+    }
+    Ok(())
+}
+
 impl RaftEngine {
     /// Opens a store and starts its groups. To be called within a runtime, on which they will run.
     /// A group that nobody has begun waits to be taken in by others.
@@ -168,6 +180,7 @@ impl RaftEngine {
         let storage = LogStore::new(self.log.group(shard)?);
         let (alive, writing) = tokio::sync::mpsc::channel(1);
         let machine = Machine::new(self.tables.clone(), shard, &self.receiving)?.held_by(alive);
+        storage.agree_with(machine.applied()).await?;
         let network = self.network.of_group(shard);
         let config = self.config.clone();
         let raft = Group::new(self.identity.node, config, network, storage, machine);
@@ -203,8 +216,8 @@ impl RaftEngine {
     /// not name this node.
     ///
     /// # Errors
-    /// When it cannot be removed, or this node knows of a later entry that says who takes part: it
-    /// may have been taken in again.
+    /// When it cannot be removed, or it may have been taken in again: this node knows of a later entry
+    /// that says who takes part, or a leader speaks to it, who may yet have to send it that.
     pub async fn erase(self: &Arc<Self>, shard: Shard, without: u64) -> Result<(), RaftOpenError> {
         let engine = self.clone();
         to_its_end(async move { engine.erase_now(shard, without).await }).await
@@ -213,18 +226,16 @@ impl RaftEngine {
     async fn erase_now(&self, shard: Shard, without: u64) -> Result<(), RaftOpenError> {
         let _one_at_a_time = self.starting.lock().await;
         let Some(member) = self.members.get(shard) else { return Ok(()) };
-        let taken_in_again = || group_error("it has been changed since who takes part in it");
-        if member.membership() > without {
-            return Err(taken_in_again());
-        }
+        let heard = member.heard.last();
+        taken_in_again(&member, without, heard.is_some_and(|at| at.elapsed() < PROMISE))?;
         self.members.remove(shard);
         member.close().await;
         member.until_quiet().await;
-        let membership = member.membership();
+        let taken_in_again = taken_in_again(&member, without, member.heard.last() != heard);
         drop(member);
-        if membership > without {
+        if taken_in_again.is_err() {
             self.start(shard).await?;
-            return Err(taken_in_again());
+            return taken_in_again;
         }
         // The log first: what it has would go on where the tables are not. Tables without a log are
         // removed before the shard comes back.

@@ -75,6 +75,12 @@ impl<T: Tables> Machine<T> {
         Ok(Machine { tables, shard, applied, membership, alive: None })
     }
 
+    /// How far the log has been applied.
+    #[must_use]
+    pub fn applied(&self) -> Option<LogId> {
+        self.applied
+    }
+
     /// Lets somebody wait until it writes to the tables no more.
     pub(crate) fn held_by(self, alive: Alive) -> Machine<T> {
         Machine { alive: Some(alive), ..self }

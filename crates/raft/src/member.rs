@@ -18,6 +18,7 @@ use openraft::raft::ClientWriteResult;
 use parking_lot::{Mutex, ReentrantMutex, RwLock};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::machine::Machine;
 use crate::net::Groups;
@@ -57,10 +58,28 @@ impl Drop for Asker {
     }
 }
 
+/// When a leader has last said something to a replica.
+#[derive(Default)]
+pub struct Heard(Mutex<Option<Instant>>);
+
+impl Heard {
+    /// A leader says something.
+    pub fn note(&self, now: Instant) {
+        *self.0.lock() = Some(now);
+    }
+
+    /// When that was, if ever.
+    #[must_use]
+    pub fn last(&self) -> Option<Instant> {
+        *self.0.lock()
+    }
+}
+
 /// A group of this node.
 pub(crate) struct Member {
     shard: Shard,
     pub raft: Group,
+    pub heard: Arc<Heard>,
     /// Gone once it is closed. Whoever hears of a proposal while it is made, because the group has
     /// stopped, may propose again.
     proposals: ReentrantMutex<RefCell<Option<Proposals>>>,
@@ -89,7 +108,7 @@ impl Member {
         tokio::spawn(keep_time(raft.clone()));
         let proposals = ReentrantMutex::new(RefCell::new(Some(proposals)));
         let (proposing, writing) = (Mutex::new(Some(proposing)), tokio::sync::Mutex::new(writing));
-        Member { shard, raft, proposals, proposing, writing }
+        Member { shard, raft, heard: Arc::default(), proposals, proposing, writing }
     }
 
     /// Waits until nothing writes to the tables of the shard any more, after it was closed. That may
@@ -218,8 +237,8 @@ impl Members {
 }
 
 impl Groups for Members {
-    fn group(&self, number: Shard) -> Option<Group> {
-        self.get(number).map(|member| member.raft.clone())
+    fn group(&self, number: Shard) -> Option<(Group, Arc<Heard>)> {
+        self.get(number).map(|member| (member.raft.clone(), member.heard.clone()))
     }
 }
 

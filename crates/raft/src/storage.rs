@@ -26,6 +26,43 @@ impl LogStore {
     pub fn new(log: GroupLog) -> LogStore {
         LogStore(log)
     }
+
+    /// Removes what contradicts the tables, before a group is made of both. A copy that was received and
+    /// not yet taken in to its end when the process ended is taken in at the next start, and nobody
+    /// may have cut off by then what the log has from a leader that was replaced. Such a log ends in
+    /// an older term than the tables, but not before them.
+    ///
+    /// # Errors
+    /// When the log cannot be read or written.
+    pub async fn agree_with(&self, applied: Option<LogId>) -> io::Result<()> {
+        let (Some(applied), Some(last)) = (applied.as_ref().map(point), self.0.last()) else {
+            return Ok(());
+        };
+        if last.term >= applied.term || last.index < applied.index {
+            return Ok(());
+        }
+        tracing::warn!(group = self.0.number(), ?last, ?applied, "cut off what was never agreed");
+        let before = self.0.read(applied.index.saturating_sub(1)..applied.index, usize::MAX)?;
+        let after = before.first().map(|entry| entry.point).or(self.0.state().purged);
+        self.truncate(after).await
+    }
+
+    /// Removes all entries after this one, durably: whatever comes next relies on it.
+    async fn truncate(&self, after: Option<log::Point>) -> io::Result<()> {
+        let (done, durable) = waiting();
+        self.0.truncate(after, done)?;
+        durable.await.map_err(io::Error::other)?
+    }
+}
+
+/// To be called when something is durable, and who waits for that.
+fn waiting() -> (log::Done, oneshot::Receiver<io::Result<()>>) {
+    let (sender, durable) = oneshot::channel();
+    let done = Box::new(move |result| {
+        // Nobody waits any more if this fails.
+        let _ = sender.send(result);
+    });
+    (done, durable)
 }
 
 fn decoded(entries: Vec<log::Entry>) -> io::Result<Vec<Entry>> {
@@ -86,11 +123,7 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        let (sender, durable) = oneshot::channel();
-        let done = Box::new(move |result| {
-            // Nobody waits any more if this fails.
-            let _ = sender.send(result);
-        });
+        let (done, durable) = waiting();
         self.0.save_vote(encode_vote(vote), done)?;
         durable.await.map_err(io::Error::other)?
     }
@@ -118,7 +151,7 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> io::Result<()> {
-        self.0.truncate(last.as_ref().map(point))
+        self.truncate(last.as_ref().map(point)).await
     }
 
     async fn purge(&mut self, upto: LogId) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,8 @@ use bellwether_raft::types::Peer;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bytes::Bytes;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 
@@ -162,6 +164,89 @@ async fn r111_what_was_acknowledged_survives_any_node() {
     until("it has caught up", || one.has(0, "after")).await;
     assert!(!one.has(0, "stale"));
     for node in [one, two, three] {
+        node.end().await;
+    }
+}
+
+/// The address of a wire to a node that is slow in the one direction: 4 MiB a second.
+async fn slow_wire(to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                // While the node is down, whoever dials it is turned away.
+                let Ok(far) = TcpStream::connect(to).await else { return };
+                let (mut from_near, mut to_near) = near.into_split();
+                let (mut from_far, mut to_far) = far.into_split();
+                let back =
+                    tokio::spawn(async move { tokio::io::copy(&mut from_far, &mut to_near).await });
+                let mut buffer = vec![0; 64 * 1024];
+                let mut pace = tokio::time::interval(Duration::from_millis(16));
+                loop {
+                    pace.tick().await;
+                    match from_near.read(&mut buffer).await {
+                        Ok(read) if read > 0 && to_far.write_all(&buffer[..read]).await.is_ok() => {
+                        }
+                        _ => break,
+                    }
+                }
+                back.abort();
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r65_a_large_entry_gets_to_a_node_that_was_away_over_a_slow_wire() {
+    let one = Node::start(1).await;
+    one.engine.found(&one.peer()).await.unwrap();
+    let term = one.acquire(0).await.unwrap();
+    let two = Node::start(2).await;
+    let wire = slow_wire(two.address).await;
+    let peer = Peer { address: wire.to_string(), zone: String::new() };
+    one.engine.add_learner(0, 2, peer).await.unwrap();
+    one.engine.set_voters(0, BTreeSet::from([1, 2])).await.unwrap();
+    let (address, dir) = two.end().await;
+    // It takes two seconds, and a heartbeat is missed after a third of one.
+    let put = one.put_value(0, term, "large", Bytes::from(vec![7; 8 * 1024 * 1024]));
+    let back = async {
+        let listener = TcpListener::bind(address).await.unwrap();
+        Node::on(2, listener, dir).await
+    };
+    let both = async { tokio::join!(put, back) };
+    let (put, two) = tokio::time::timeout(PATIENCE, both).await.expect("it never gets there");
+    put.unwrap();
+    until("it has applied it", || two.has(0, "large")).await;
+    for node in [one, two] {
+        node.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r126_a_replica_that_a_leader_counts_in_is_not_removed_whatever_was_said_before() {
+    let one = Node::start(1).await;
+    one.engine.found(&one.peer()).await.unwrap();
+    let term = one.acquire(1).await.unwrap();
+    one.put(1, term, "before").await.unwrap();
+    let two = Node::start(2).await;
+    one.engine.add_learner(1, 2, two.peer()).await.unwrap();
+    until("it has all", || two.has(1, "before")).await;
+    // As if the entry that takes it in again were yet to come.
+    let refused = two.engine.erase(1, u64::MAX).await.unwrap_err().to_string();
+    assert!(refused.contains("a leader counts this node in"), "{refused}");
+    one.put(1, term, "after").await.unwrap();
+    until("it still takes part", || two.has(1, "after")).await;
+    one.engine.remove_learners(1, BTreeSet::from([2])).await.unwrap();
+    let without = one.engine.standing(1).unwrap().membership;
+    let begun = Instant::now();
+    while let Err(error) = two.engine.erase(1, without).await {
+        assert!(begun.elapsed() < PATIENCE, "nobody counts it in any more: {error}");
+        tokio::task::yield_now().await;
+    }
+    assert!(!two.engine.has(1) && !two.has(1, "before"));
+    for node in [one, two] {
         node.end().await;
     }
 }

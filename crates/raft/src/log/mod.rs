@@ -90,6 +90,8 @@ struct Shared {
     failure: OnceLock<io::Error>,
     /// How fast replicas that are far behind are sent entries.
     pace: Arc<Pace>,
+    /// Since when the writer has been at what it is writing.
+    writing: Mutex<Option<Instant>>,
     /// Whether it is to be closed.
     closing: AtomicBool,
     /// Whom to tell that something is to be written, if not the writer's thread.
@@ -191,6 +193,7 @@ impl Log {
             options,
             groups,
             failure: OnceLock::new(),
+            writing: Mutex::default(),
             closing: AtomicBool::new(false),
             told,
         });
@@ -211,6 +214,11 @@ impl Log {
     #[must_use]
     pub fn failure(&self) -> Option<io::Error> {
         self.shared.failure()
+    }
+
+    /// For how long what is being written has been, if anything is.
+    pub(crate) fn writing_for(&self, now: Instant) -> Option<Duration> {
+        self.shared.writing.lock().map(|since| now.saturating_duration_since(since))
     }
 
     /// How old what there is of each group is, and what of it can go if so many segments are to stay.
@@ -240,6 +248,16 @@ impl Log {
         let queue = self.queue.lock().clone().ok_or_else(closed)?;
         self.shared.groups.lock().entry(number).or_default();
         Ok(GroupLog { shared: self.shared.clone(), queue, number })
+    }
+
+    /// The log of a group that is in it. One that was forgotten is not made anew.
+    ///
+    /// # Errors
+    /// When the log is closed.
+    pub fn existing(&self, number: u16) -> io::Result<Option<GroupLog>> {
+        let queue = self.queue.lock().clone().ok_or_else(closed)?;
+        let exists = self.shared.groups.lock().contains_key(&number);
+        Ok(exists.then(|| GroupLog { shared: self.shared.clone(), queue, number }))
     }
 
     /// Forgets a group that has left this node; `done` is called when that is durable. Nobody may
@@ -344,8 +362,12 @@ impl GroupLog {
         self.with(|group| group.range())
     }
 
+    /// Looks at the group. One that was forgotten meanwhile has nothing, and must not be there again.
     fn with<T>(&self, look: impl FnOnce(&mut Group) -> T) -> T {
-        look(self.shared.groups.lock().entry(self.number).or_default())
+        match self.shared.groups.lock().get_mut(&self.number) {
+            Some(group) => look(group),
+            None => look(&mut Group::default()),
+        }
     }
 
     fn ask(&self, write: Write, done: Option<Done>) -> io::Result<()> {
@@ -389,12 +411,12 @@ impl GroupLog {
         self.ask(Write::Entries(entries), Some(done))
     }
 
-    /// Removes all entries after this one.
+    /// Removes all entries after this one; `done` is called when that is durable.
     ///
     /// # Errors
     /// When the log is closed.
-    pub fn truncate(&self, after: Option<Point>) -> io::Result<()> {
-        self.change(|group| {
+    pub fn truncate(&self, after: Option<Point>, done: Done) -> io::Result<()> {
+        self.change(Some(done), |group| {
             group.truncate(after);
             Some(Write::Truncated(after))
         })
@@ -405,7 +427,7 @@ impl GroupLog {
     /// # Errors
     /// When the log is closed.
     pub fn purge(&self, upto: Point) -> io::Result<()> {
-        self.change(|group| {
+        self.change(None, |group| {
             group.purge(upto);
             Some(Write::Purged(upto))
         })
@@ -424,21 +446,25 @@ impl GroupLog {
             return Ok(());
         }
         let entries = self.read(0..u64::MAX, usize::MAX)?;
-        self.change(|group| {
+        self.change(None, |group| {
             let same = group.places().is_some_and(|now| now == places);
             (same && entries.len() == places.len()).then(|| Write::Carried(entries))
         })
     }
 
     /// Changes the group and asks for it to be written, both at once: what is written of it has the
-    /// order in which it happened.
-    fn change(&self, change: impl FnOnce(&mut Group) -> Option<Write>) -> io::Result<()> {
+    /// order in which it happened. If there is nothing to be written, nobody is called back.
+    fn change(
+        &self,
+        done: Option<Done>,
+        change: impl FnOnce(&mut Group) -> Option<Write>,
+    ) -> io::Result<()> {
         {
             let mut groups = self.shared.groups.lock();
-            let group = groups.entry(self.number).or_default();
+            let Some(group) = groups.get_mut(&self.number) else { return Ok(()) };
             let Some(write) = change(group) else { return Ok(()) };
             let committed = group.unwritten.take();
-            let request = Request { group: self.number, committed, write, done: None };
+            let request = Request { group: self.number, committed, write, done };
             self.queue.send(request).map_err(|_| closed())?;
         }
         if let Some(told) = &self.shared.told {
@@ -476,10 +502,7 @@ impl GroupLog {
         let mut entries: Vec<Entry> = Vec::with_capacity(found.len());
         let mut bytes = 0;
         for (point, data) in found {
-            let data = match data {
-                Ok(data) => data,
-                Err(place) => self.fetch(point, place)?,
-            };
+            let Some(data) = self.data(point, data)? else { break };
             bytes += data.len();
             if bytes > bytes_max && !entries.is_empty() {
                 break;
@@ -487,6 +510,28 @@ impl GroupLog {
             entries.push(Entry { point, data });
         }
         Ok(entries)
+    }
+
+    /// What an entry says that was found in memory or somewhere on disk. Meanwhile it may have been written
+    /// elsewhere, or been removed, and its segment with it: `None` if it is gone.
+    fn data(&self, point: Point, mut found: Result<Bytes, Place>) -> io::Result<Option<Bytes>> {
+        loop {
+            let place = match found {
+                Ok(data) => return Ok(Some(data)),
+                Err(place) => place,
+            };
+            match self.fetch(point, place) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let now = self.with(|group| group.find(point.index..point.index + 1));
+                    match now.into_iter().next() {
+                        Some((same, now)) if same == point && now != Err(place) => found = now,
+                        Some((same, _)) if same == point => return Err(error),
+                        _ => return Ok(None),
+                    }
+                }
+                other => return other.map(Some),
+            }
+        }
     }
 
     /// The entries of a range that a replica is sent next, and how long to wait with that: not at all,

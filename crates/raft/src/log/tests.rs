@@ -1,6 +1,8 @@
 //! The log against a model: whatever is asked of it and whenever it crashes, what it called durable
 //! is there afterwards, and what is there is what it had been told up to some moment.
 
+mod late;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -22,6 +24,10 @@ struct Inner {
     syncs: usize,
     /// The sync of this number fails.
     failing_sync: Option<usize>,
+    /// Called by the next sync.
+    in_sync: Option<Box<dyn FnOnce() + Send>>,
+    /// Called before something is read the next time.
+    before_read: Option<Box<dyn FnOnce() + Send>>,
 }
 
 #[derive(Clone, Default)]
@@ -68,6 +74,8 @@ impl Files for Memory {
     }
 
     fn read_at(&self, segment: u64, at: u64, length: usize) -> io::Result<Bytes> {
+        let before_read = self.0.lock().before_read.take();
+        before_read.into_iter().for_each(|call| call());
         let at = at as usize;
         self.of(segment, |segment| Bytes::copy_from_slice(&segment.bytes[at..at + length]))
     }
@@ -90,6 +98,8 @@ impl Files for Memory {
                 return Err(io::Error::other("the disk has failed"));
             }
         }
+        let in_sync = self.0.lock().in_sync.take();
+        in_sync.into_iter().for_each(|call| call());
         self.of(segment, |segment| segment.durable = segment.bytes.len())
     }
 
@@ -217,8 +227,8 @@ impl World {
                     0 => model.state.purged,
                     keep => Some(model.entries[keep - 1].point),
                 };
-                drop(self.tell(group, |model| model.entries.truncate(keep)));
-                self.group(group).truncate(after).unwrap();
+                let done = self.tell(group, |model| model.entries.truncate(keep));
+                self.group(group).truncate(after, done).unwrap();
             }
             Act::Purge(group, count) => {
                 let model = self.told[&group].last().unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use tokio::time::Instant;
 
 use super::group::{Entry, GroupState, Place};
 use super::record::{
@@ -91,6 +92,7 @@ impl Writer {
 
     /// Writes what was asked for, in order, and says so to those who wait.
     pub fn write(&mut self, requests: Vec<Request>) {
+        *self.shared.writing.lock() = Some(Instant::now());
         let mut waiting = Vec::new();
         let written = match self.shared.failure() {
             Some(error) => {
@@ -102,6 +104,7 @@ impl Writer {
         if let Err(error) = &written {
             self.shared.fail(error);
         }
+        *self.shared.writing.lock() = None;
         for done in waiting {
             done(written.as_ref().map_or_else(|e| Err(copy(e)), |()| Ok(())));
         }

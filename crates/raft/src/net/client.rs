@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bellwether_core::waist::Shard;
 use bellwether_protocol::peer::v1 as wire;
@@ -26,6 +27,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::convert::{append, appended_of, ballot, point, vote, vote_request, vote_response_of};
+use super::silence::counted;
 use super::{Copies, Dialing, Identity, MESSAGE_MAX, Way};
 use crate::codec::encode_position;
 use crate::snapshot::ShardCopy;
@@ -33,6 +35,10 @@ use crate::types::{Peer, Types, Vote};
 
 /// Parts of a copy that are read ahead.
 const PARTS_AHEAD: usize = 4;
+
+/// How long a replica may be silent that was sent entries, besides what large ones take. A little longer
+/// than it lets itself be: what it ends by itself leaves nothing behind.
+const PATIENCE: Duration = Duration::from_secs(12);
 
 /// Connections to the peers of a node, shared by all of its groups.
 #[derive(Clone)]
@@ -44,13 +50,16 @@ pub struct Network {
     /// Where nodes are reached that are not where their groups believe they are.
     moved: Arc<RwLock<BTreeMap<u64, String>>>,
     copies: Arc<Copies>,
+    /// How long answers to entries are waited for.
+    pub(super) patience: Duration,
 }
 
 impl Network {
     /// Nobody has been reached yet.
     #[must_use]
     pub(crate) fn new(identity: Identity, dialing: Dialing, copies: Arc<Copies>) -> Network {
-        Network { identity, dialing, ways: Arc::default(), moved: Arc::default(), copies }
+        let (ways, moved) = (Arc::default(), Arc::default());
+        Network { identity, dialing, ways, moved, copies, patience: PATIENCE }
     }
 
     /// The connections of one group.
@@ -172,7 +181,7 @@ impl RaftNetworkV2<Types> for Client {
 
     fn stream_append<'s, S>(
         &'s mut self,
-        mut input: S,
+        input: S,
         option: RPCOption,
     ) -> BoxFuture<
         's,
@@ -184,19 +193,21 @@ impl RaftNetworkV2<Types> for Client {
         Box::pin(async move {
             // Taken before a peer is dialled that may be dead: otherwise openraft would try again
             // without any pause.
-            let Some(first) = input.next().await else {
+            let (mut requests, asked) = counted(input);
+            let Some(first) = requests.next().await else {
                 return Ok(stream::empty().boxed());
             };
             let mut client = self.client()?;
             let first = wire::AppendRequest { header: Some(self.header.clone()), ..append(&first) };
-            let rest = input.map(|request| append(&request));
+            let rest = requests.map(|request| append(&request));
             let requests = stream::once(async { first }).chain(rest);
             let answers = Client::within(&option, client.append(requests)).await?;
             let answers = answers.map(|answer| match answer {
                 Ok(answer) => appended_of(answer).map_err(|error| refused(&error)),
                 Err(status) => Err(RPCError::Unreachable(unreachable(status))),
             });
-            Ok(answers.boxed())
+            let silent = || Err(RPCError::Unreachable(unreachable("it does not answer")));
+            Ok(asked.answered(answers, self.network.patience, silent).boxed())
         })
     }
 

@@ -9,6 +9,9 @@ mod convert;
 mod copies;
 mod dial;
 mod server;
+mod silence;
+#[cfg(test)]
+mod tests;
 
 pub use client::Network;
 pub(crate) use copies::Copies;

@@ -1,15 +1,16 @@
 //! The side that answers.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bellwether_core::waist::Shard;
 use bellwether_protocol::peer::v1 as wire;
 use bellwether_protocol::peer::v1::peers_server::{Peers, PeersServer};
 use bellwether_protocol::peer::v1::snapshot_part::Part;
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use openraft::Raft;
 use openraft::async_runtime::WatchReceiver;
 use openraft::raft::{TransferLeaderRequest, VoteResponse};
@@ -17,16 +18,22 @@ use openraft::type_config::alias::SnapshotOf;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert::{append_of, appended, ballot, log_id, vote, vote_request_of, vote_response};
+use super::silence::counted;
 use super::{Identity, MESSAGE_MAX};
 use crate::engine::PROMISE;
 use crate::machine::Machine;
+use crate::member::Heard;
+use crate::runtime::blocking;
 use crate::snapshot::{Receiving, ShardCopy, discard, meta_of};
 use crate::types::Types;
 
+/// How long this node may take to write entries that it was sent, besides what large ones take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The groups of a node.
 pub trait Groups: Send + Sync + 'static {
-    /// A group by number, if this node takes part in it.
-    fn group(&self, number: Shard) -> Option<Raft<Types, Machine>>;
+    /// A group by number, if this node takes part in it, and where to note that its leader is heard.
+    fn group(&self, number: Shard) -> Option<(Raft<Types, Machine>, Arc<Heard>)>;
 }
 
 /// What other nodes may ask of this one.
@@ -41,7 +48,40 @@ pub fn service(
         .max_encoding_message_size(MESSAGE_MAX)
 }
 
+/// Reads or writes files where that holds nobody up.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    blocking(work).await?
+}
+
+/// A copy that was received. It is removed if nobody is there any more to hand it over.
+struct Received {
+    path: PathBuf,
+    handed_over: bool,
+}
+
+impl Received {
+    fn hand_over(mut self) -> PathBuf {
+        self.handed_over = true;
+        std::mem::take(&mut self.path)
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if !self.handed_over {
+            // If it cannot be removed now, it is taken in or removed at the next start.
+            let _ = discard(&self.path);
+        }
+    }
+}
+
+/// Answers to a stream of entries.
+type Answers = BoxStream<'static, Result<wire::AppendResponse, Status>>;
+
 /// Answers other nodes.
+#[derive(Clone)]
 pub struct Service {
     identity: Identity,
     groups: Arc<dyn Groups>,
@@ -60,6 +100,14 @@ fn stopped(error: impl std::fmt::Display) -> Status {
 impl Service {
     /// The group that is meant, if this is the node that is.
     fn group(&self, header: Option<wire::Header>) -> Result<Raft<Types, Machine>, Status> {
+        self.replica(header).map(|(group, _)| group)
+    }
+
+    /// The same, and where to note that its leader is heard.
+    fn replica(
+        &self,
+        header: Option<wire::Header>,
+    ) -> Result<(Raft<Types, Machine>, Arc<Heard>), Status> {
         let header = header.ok_or_else(|| Status::invalid_argument("who asks?"))?;
         if header.cluster != self.identity.cluster {
             return Err(Status::permission_denied("this node belongs to another cluster"));
@@ -72,6 +120,34 @@ impl Service {
         number
             .and_then(|number| self.groups.group(number))
             .ok_or_else(|| Status::not_found(format!("there is no group {}", header.group)))
+    }
+
+    /// Hands all entries of a stream to the group that is meant.
+    async fn take_entries(
+        self,
+        mut requests: Streaming<wire::AppendRequest>,
+    ) -> Result<Answers, Status> {
+        let Some(mut first) = requests.message().await? else {
+            return Ok(stream::empty().boxed());
+        };
+        let (group, heard) = self.replica(first.header.take())?;
+        let first = append_of(first).map_err(malformed)?;
+        // A stream that breaks or makes no sense just ends; the leader starts another.
+        let rest = requests
+            .take_while(|request| std::future::ready(request.is_ok()))
+            .filter_map(|request| async { request.ok() })
+            .map(append_of)
+            .take_while(|request| std::future::ready(request.is_ok()))
+            .filter_map(|request| async { request.ok() });
+        let input = stream::once(async { first }).chain(rest);
+        let input = input.inspect(move |_| heard.note(tokio::time::Instant::now()));
+        let (input, asked) = counted(input.boxed());
+        let answers = group.stream_append(input).map(|answer| match answer {
+            Ok(result) => Ok(appended(result)),
+            Err(fatal) => Err(stopped(fatal)),
+        });
+        let silent = || Err(stopped("the log of this node does not take what it was sent"));
+        Ok(asked.answered(answers.boxed(), PATIENCE, silent).boxed())
     }
 
     /// A refusal where a vote could do harm. Just after a start, when this process cannot know whom it
@@ -89,30 +165,15 @@ impl Service {
 
 #[tonic::async_trait]
 impl Peers for Service {
-    type AppendStream = BoxStream<'static, Result<wire::AppendResponse, Status>>;
+    type AppendStream = Answers;
 
     async fn append(
         &self,
         request: Request<Streaming<wire::AppendRequest>>,
-    ) -> Result<Response<Self::AppendStream>, Status> {
-        let mut requests = request.into_inner();
-        let Some(mut first) = requests.message().await? else {
-            return Ok(Response::new(stream::empty().boxed()));
-        };
-        let group = self.group(first.header.take())?;
-        let first = append_of(first).map_err(malformed)?;
-        // A stream that breaks or makes no sense just ends; the leader starts another.
-        let rest = requests
-            .take_while(|request| std::future::ready(request.is_ok()))
-            .filter_map(|request| async { request.ok() })
-            .map(append_of)
-            .take_while(|request| std::future::ready(request.is_ok()))
-            .filter_map(|request| async { request.ok() });
-        let input = stream::once(async { first }).chain(rest);
-        let answers = group.stream_append(input.boxed()).map(|answer| match answer {
-            Ok(result) => Ok(appended(result)),
-            Err(fatal) => Err(stopped(fatal)),
-        });
+    ) -> Result<Response<Answers>, Status> {
+        // Whoever asks waits for this response no longer than for a heartbeat, and the first message
+        // may have an entry that takes longer to come. So it is read, or refused, in the stream.
+        let answers = stream::once(self.clone().take_entries(request.into_inner())).try_flatten();
         Ok(Response::new(answers.boxed()))
     }
 
@@ -168,26 +229,40 @@ impl Peers for Service {
             return Err(Status::invalid_argument("a copy begins with its head"));
         };
         let number = head.header.as_ref().map_or(0, |header| header.group);
-        let group = self.group(head.header)?;
+        let (group, heard) = self.replica(head.header)?;
         let shard = Shard::try_from(number).map_err(|_| Status::not_found("no such group"))?;
         let from = vote(head.vote).map_err(malformed)?;
-        let mut incoming = self.receiving.begin(shard, head.position).map_err(stopped)?;
-        let path = loop {
+        let receiving = self.receiving.clone();
+        let begun = on_disk(move || receiving.begin(shard, head.position));
+        let mut incoming = begun.await.map_err(stopped)?;
+        let (received, meta) = loop {
             match parts.message().await?.and_then(|part| part.part) {
-                Some(Part::Rows(rows)) => incoming.add(rows).map_err(malformed)?,
-                Some(Part::End(end)) => break incoming.end(end.rows).map_err(malformed)?,
+                Some(Part::Rows(rows)) => {
+                    let added = on_disk(move || incoming.add(rows).map(|()| incoming));
+                    incoming = added.await.map_err(malformed)?;
+                }
+                Some(Part::End(end)) => {
+                    let ended = on_disk(move || {
+                        let path = incoming.end(end.rows)?;
+                        let received = Received { path, handed_over: false };
+                        let meta = meta_of(&received.path)?;
+                        Ok((received, meta))
+                    });
+                    break ended.await.map_err(malformed)?;
+                }
                 Some(Part::Head(_)) | None => {
                     return Err(Status::invalid_argument("the copy broke off"));
                 }
             }
         };
-        let meta = meta_of(&path).map_err(malformed)?;
+        let path = received.hand_over();
+        heard.note(tokio::time::Instant::now());
         let snapshot = ShardCopy::File(path.clone());
         let snapshot = SnapshotOf::<Types, ShardCopy> { meta, snapshot };
         // If that fails, some of it may have been taken in: the rest is at the next start.
         let answer = group.install_full_snapshot(from, snapshot).await.map_err(stopped)?;
         // One that was not wanted any more must not be found then.
-        discard(&path).map_err(stopped)?;
+        on_disk(move || discard(&path)).await.map_err(stopped)?;
         Ok(Response::new(wire::SnapshotResponse { vote: Some(ballot(&answer.vote)) }))
     }
 }
