@@ -151,7 +151,7 @@ mod tests {
                 "zone": "", "disk_bytes": 0, "log_bytes": 0, "leads": 1, "replicas": 1})
         };
         let mut cluster = json!({
-            "id": "c", "version": "1", "restored": [],
+            "id": "c", "version": "1", "replicas": 3, "restored": [],
             "nodes": [node(1, "a"), node(2, "b"), node(3, "c"), node(4, "d")],
             "shards": [{"shard": 7, "leader": "a", "term": 1, "voters": ["a", "b", "c"],
                 "learners": ["d"], "lag": {"a": 0, "b": 1_000, "c": 3, "d": 9_999},
