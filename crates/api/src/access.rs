@@ -221,6 +221,10 @@ pub struct ShardState {
     /// The nodes whose replicas vote.
     #[serde(default)]
     pub voters: Vec<String>,
+    /// How many nodes are to vote: fewer than there are to be replicas while there are too few nodes,
+    /// or too many of them in one zone.
+    #[serde(default)]
+    pub voters_wanted: u64,
     /// The nodes whose replicas only follow.
     #[serde(default)]
     pub learners: Vec<String>,

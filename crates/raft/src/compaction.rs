@@ -37,35 +37,52 @@ const STUCK: Duration = Duration::from_secs(30);
 /// How long a snapshot may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Compacts the groups of a node until told to stop.
+/// Compacts the groups of a node until told to stop, and tells of a disk that neither takes a write nor
+/// fails: by itself, since such a disk holds compaction up as well.
 pub(crate) async fn keep_small(
     log: Arc<Log>,
     members: Arc<Members>,
     copies: Arc<Copies>,
     stop: Arc<Notify>,
 ) {
+    tokio::select! {
+        () = stop.notified() => {}
+        () = tell_if_stuck(&log) => {}
+        () = compact_all(&log, &members, &copies) => {}
+    }
+}
+
+fn every() -> tokio::time::Interval {
     let mut interval = tokio::time::interval(EVERY);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut told = 0;
+    interval
+}
+
+async fn tell_if_stuck(log: &Log) {
+    let (mut interval, mut told) = (every(), 0);
     loop {
-        tokio::select! {
-            () = stop.notified() => return,
-            _ = interval.tick() => {}
-        }
+        interval.tick().await;
         let writing = log.writing_for(Instant::now());
         if is_to_be_told(writing, &mut told) {
             tracing::warn!(?writing, "the log is stuck in a write: look at its disk");
         }
+    }
+}
+
+async fn compact_all(log: &Log, members: &Members, copies: &Copies) {
+    let mut interval = every();
+    loop {
+        interval.tick().await;
         for load in log.loads(KEEP) {
             let Some(member) = members.get(load.group) else { continue };
             if copies.need_after(load.group).is_some() {
-                follow(&copies, load.group, &member.raft);
+                follow(copies, load.group, &member.raft);
             }
             let needed_after = copies.need_after(load.group);
             let applied = member.raft.metrics().borrow_watched().last_applied.map(|at| at.index);
             match step(&load, needed_after, applied) {
                 Some(Step::Compact { upto }) => compact(load.group, &member.raft, upto).await,
-                Some(Step::Carry) => carry(&log, load.group).await,
+                Some(Step::Carry) => carry(log, load.group).await,
                 None => {}
             }
         }

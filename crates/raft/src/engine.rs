@@ -26,8 +26,9 @@ use crate::codec::{encode_acquire, encode_batch};
 use crate::compaction::keep_small;
 use crate::log::{Directory, Log, LogOptions, bytes_in};
 use crate::machine::Machine;
-use crate::member::{Asker, Group, Member, Members};
+use crate::member::{Asker, Group, Member, Members, Seen};
 use crate::net::{Copies, Dialing, Identity, Network, Service, service};
+use crate::runtime::blocking;
 use crate::snapshot::Receiving;
 use crate::storage::LogStore;
 use crate::types::Command;
@@ -91,8 +92,10 @@ const HEARTBEAT_MS: u64 = 280;
 /// whoever hears nothing for 1.0 to 1.3 s, three or four heartbeats, asks the others whether they do.
 const SILENCE_MS: u64 = 650;
 
-/// How long a node that has heard from a leader follows no other: as long the leader may answer
-/// without asking whether it still leads.
+/// For so long a leader that hears no majority is silent, and then lets itself be heard, in turn.
+const PROBE_MS: u64 = 2 * SILENCE_MS;
+
+/// How long a node that has heard from a leader follows no other.
 pub(crate) const PROMISE: Duration = Duration::from_millis(SILENCE_MS);
 
 /// The largest batch that is taken: with what is around it, a record of the log and a message to
@@ -109,6 +112,8 @@ pub fn config() -> Config {
         election_timeout_max: SILENCE_MS,
         enable_pre_vote: Some(true),
         enable_leader_restore: Some(false),
+        // A leader that is heard and hears nobody lets others elect one.
+        quorum_loss_probe_interval: Some(PROBE_MS),
         // Done by size, see `compaction`.
         snapshot_policy: SnapshotPolicy::Never,
         max_in_snapshot_log_to_keep: u64::MAX,
@@ -163,6 +168,7 @@ impl RaftEngine {
         };
         let shards: BTreeSet<Shard> =
             engine.log.groups().into_iter().chain(options.shards).collect();
+        engine.receiving.forget_all_but(&shards)?;
         let starting = shards.iter().map(|shard| engine.start(*shard));
         for started in futures::future::join_all(starting).await {
             started?;
@@ -179,7 +185,10 @@ impl RaftEngine {
     pub async fn start(&self, shard: Shard) -> Result<(), RaftOpenError> {
         let storage = LogStore::new(self.log.group(shard)?);
         let (alive, writing) = tokio::sync::mpsc::channel(1);
-        let machine = Machine::new(self.tables.clone(), shard, &self.receiving)?.held_by(alive);
+        // It may find a copy to take in.
+        let (tables, receiving) = (self.tables.clone(), self.receiving.clone());
+        let machine = blocking(move || Machine::new(tables, shard, &receiving)).await??;
+        let machine = machine.held_by(alive);
         storage.agree_with(machine.applied()).await?;
         let network = self.network.of_group(shard);
         let config = self.config.clone();
@@ -273,7 +282,8 @@ impl RaftEngine {
     /// What other nodes may ask of this one.
     #[must_use]
     pub fn service(&self) -> PeersServer<Service> {
-        service(self.identity.clone(), self.members.clone(), self.receiving.clone())
+        let seen = Seen { members: self.members.clone(), log: self.log.clone() };
+        service(self.identity.clone(), Arc::new(seen), self.receiving.clone())
     }
 
     /// Proposes something. If the group is not here or has stopped, whoever asks hears that.

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::log::Log;
 use crate::machine::Machine;
 use crate::net::Groups;
 use crate::types::{Callback, Command, Types};
@@ -236,9 +237,19 @@ impl Members {
     }
 }
 
-impl Groups for Members {
+/// What other nodes see of the groups of this one.
+pub(crate) struct Seen {
+    pub members: Arc<Members>,
+    pub log: Arc<Log>,
+}
+
+impl Groups for Seen {
     fn group(&self, number: Shard) -> Option<(Group, Arc<Heard>)> {
-        self.get(number).map(|member| (member.raft.clone(), member.heard.clone()))
+        self.members.get(number).map(|member| (member.raft.clone(), member.heard.clone()))
+    }
+
+    fn writing_for(&self) -> Option<Duration> {
+        self.log.writing_for(Instant::now())
     }
 }
 

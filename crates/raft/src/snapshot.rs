@@ -8,6 +8,7 @@
 //! Several copies of a shard may come at the same time: a leader that was replaced may still send one
 //! when its successor begins with another. So each has a file of its own.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -114,7 +115,27 @@ impl Receiving {
         Ok(Receiving { dir, next: Arc::default() })
     }
 
-    /// Removes all complete copies of a shard. Only before any are received.
+    /// Removes all complete copies but those of these shards: nobody would ever take them in.
+    ///
+    /// # Errors
+    /// When they cannot be removed.
+    pub fn forget_all_but(&self, shards: &BTreeSet<Shard>) -> io::Result<()> {
+        for entry in fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let of = name.as_deref().and_then(|name| {
+                let (shard, _) =
+                    name.strip_prefix("shard-")?.strip_suffix(".copy")?.split_once('.')?;
+                shard.parse::<Shard>().ok()
+            });
+            if of.is_some_and(|shard| !shards.contains(&shard)) {
+                discard(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all complete copies of a shard. Only while nobody takes any in.
     ///
     /// # Errors
     /// When they cannot be removed.
@@ -130,7 +151,12 @@ impl Receiving {
     pub fn complete(&self, shard: Shard) -> io::Result<Option<PathBuf>> {
         let mut newest = None;
         for path in self.all_complete(shard)? {
-            newest = newest.max(Some((meta_of(&path)?.last_log_id, path)));
+            match meta_of(&path) {
+                Ok(meta) => newest = newest.max(Some((meta.last_log_id, path))),
+                // One that was not wanted any more is being removed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(newest.map(|(_, path)| path))
     }

@@ -9,7 +9,7 @@ use openraft::ChangeMembers;
 use openraft::async_runtime::{Instant, WatchReceiver};
 use openraft::errors::RaftError;
 use openraft::metrics::{RaftMetrics, RaftServerMetrics, WaitError};
-use openraft::raft::linearizable_read::LinearizerOption;
+use openraft::raft::ReadPolicy;
 use openraft::type_config::alias::WatchReceiverOf;
 
 use crate::engine::{RaftEngine, RaftOpenError, group_error};
@@ -282,14 +282,15 @@ impl RaftEngine {
     }
 
     /// The entry up to which everything is committed that anybody was told of before this was
-    /// asked. Only the leader knows.
+    /// asked. Only the leader knows, and only if a majority says after that that it still leads: a
+    /// machine that was suspended may take a promise of theirs for fresh that has long ended.
     ///
     /// # Errors
     /// When this node does not lead the shard, or cannot make sure that it does.
     pub async fn read_point(&self, shard: Shard) -> Result<u64, RaftOpenError> {
         let raft = self.raft(shard)?;
-        let sure = LinearizerOption::new(None, true);
-        let linearizer = raft.get_read_linearizer(sure).await.map_err(group_error)?;
+        let linearizer =
+            raft.get_read_linearizer(ReadPolicy::ReadIndex).await.map_err(group_error)?;
         Ok(linearizer.read_log_id().log_id().index)
     }
 

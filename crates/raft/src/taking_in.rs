@@ -6,7 +6,6 @@
 //!
 //! Until all is done, the tables have no position: whatever interrupts it, the copy is taken in again.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::codec::malformed;
-use crate::snapshot::{PART_BYTES, PART_ROWS, ShardView, Stored, failed};
+use crate::snapshot::{PART_BYTES, PART_ROWS, ShardView, Stored, discard, failed};
 
 /// Makes the rows of a shard those of a copy, and removes its file. Blocks.
 ///
@@ -32,7 +31,7 @@ pub fn take_in(tables: &dyn Tables, shard: Shard, path: &Path) -> io::Result<()>
         taking.part(SnapshotRows::decode(bytes).map_err(|_| malformed("a part of a copy"))?)?;
     }
     taking.end(position)?;
-    fs::remove_file(path)
+    discard(path)
 }
 
 /// Makes the rows of a shard those of a view. Blocks.

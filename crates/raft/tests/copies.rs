@@ -25,7 +25,7 @@ use openraft::EntryPayload;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn header() -> Option<wire::Header> {
     Some(wire::Header { cluster: "c".to_owned(), from: 1, to: 2, group: 3 })

@@ -124,6 +124,8 @@ impl Node {
                 _ => Machine::new(self.disk.tables.clone(), shard, &self.receiving),
             };
             let machine = machine.map_err(|error| format!("shard {shard}: {error}"))?;
+            let agreed = storage.agree_with(machine.applied()).await;
+            agreed.map_err(|error| format!("shard {shard}: {error}"))?;
             let wire = Wire { world: world.clone(), from: self.id, shard };
             let group = Group::new(self.id, config.clone(), wire, storage, machine).await;
             let group = group.map_err(|error| error.to_string())?;

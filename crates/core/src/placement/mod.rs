@@ -179,6 +179,14 @@ pub fn plan(nodes: &[Node], shards: &[Replicas], rules: &Rules, now: Time) -> Ve
     planner.steps.into_values().collect()
 }
 
+/// How many voters a shard is to have, as nodes are now: the first one, and any other. Fewer than the
+/// rules ask for where there are too few nodes, or zones too uneven.
+#[must_use]
+pub fn voters_wanted(nodes: &[Node], rules: &Rules, now: Time) -> (usize, usize) {
+    let standing = Standing::of(nodes, rules, now);
+    (Seats::first(&standing, rules).wanted, Seats::ordinary(&standing, rules).wanted)
+}
+
 /// A plan in the making, and how things will be once it has been followed.
 struct Planner<'a> {
     standing: Standing<'a>,

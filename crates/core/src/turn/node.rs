@@ -39,7 +39,7 @@ impl Turn<'_> {
         Ok(Reply::Node(node, name))
     }
 
-    /// A node that has not heard that it was let in is told so again. It may be elsewhere by now.
+    /// A node that has not heard that it was let in is told so again.
     fn join_again(
         &mut self,
         mut row: NodeRow,
@@ -64,7 +64,9 @@ impl Turn<'_> {
             Some(known) => {
                 row.joined_ms = known.joined_ms;
                 row.state = known.state;
-                row.join_id = known.join_id.clone();
+                // It knows its number. Whoever comes with that id from here on is a copy of what its
+                // disk was before, and must not become the same node without what that has by now.
+                row.join_id.clear();
                 if row == *known {
                     return Ok(Reply::Node(row.node, row.name));
                 }
@@ -134,10 +136,12 @@ impl Turn<'_> {
     }
 }
 
-/// Whether the node that asks to join is one that was let in before, and is still there.
+/// Whether the node that asks to join is one that was let in before, and is still there. One with the
+/// same id at another address may be another machine, made from the same image of a disk.
 fn asks_again(asking: &NodeRow, known: &NodeRow) -> bool {
     !asking.join_id.is_empty()
         && asking.join_id == known.join_id
+        && asking.peer_address == known.peer_address
         && known.state() != NodeState::Gone
 }
 

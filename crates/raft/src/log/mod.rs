@@ -370,6 +370,14 @@ impl GroupLog {
         }
     }
 
+    /// What is written of a group that was forgotten would bring it back.
+    fn must_be_there(&self) -> io::Result<()> {
+        match self.shared.groups.lock().contains_key(&self.number) {
+            true => Ok(()),
+            false => Err(io::Error::other(format!("group {} was forgotten", self.number))),
+        }
+    }
+
     fn ask(&self, write: Write, done: Option<Done>) -> io::Result<()> {
         let committed = match self.shared.groups.lock().get_mut(&self.number) {
             Some(group) => group.unwritten.take(),
@@ -401,6 +409,7 @@ impl GroupLog {
             return Err(error);
         }
         let now = Instant::now();
+        self.must_be_there()?;
         self.with(|group| {
             group.waits_since.get_or_insert(now);
             entries
@@ -478,6 +487,7 @@ impl GroupLog {
     /// # Errors
     /// When the log is closed.
     pub fn save_vote(&self, vote: Bytes, done: Done) -> io::Result<()> {
+        self.must_be_there()?;
         self.with(|group| group.state.vote = Some(vote.clone()));
         self.ask(Write::Vote(vote), Some(done))
     }

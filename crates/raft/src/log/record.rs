@@ -45,7 +45,7 @@ pub(super) enum What {
     /// The last entry known to be committed.
     #[prost(message, tag = "5")]
     Committed(Point),
-    /// Entries after this one are void; all, if its index is 0 and its term too.
+    /// Entries after this one are void; all, if there is none.
     #[prost(message, tag = "6")]
     Truncated(Cut),
     /// Entries up to this one are not needed any more.

@@ -27,7 +27,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::convert::{append, appended_of, ballot, point, vote, vote_request, vote_response_of};
-use super::silence::counted;
+use super::silence::{Patience, counted};
 use super::{Copies, Dialing, Identity, MESSAGE_MAX, Way};
 use crate::codec::encode_position;
 use crate::snapshot::ShardCopy;
@@ -36,9 +36,10 @@ use crate::types::{Peer, Types, Vote};
 /// Parts of a copy that are read ahead.
 const PARTS_AHEAD: usize = 4;
 
-/// How long a replica may be silent that was sent entries, besides what large ones take. A little longer
-/// than it lets itself be: what it ends by itself leaves nothing behind.
-const PATIENCE: Duration = Duration::from_secs(12);
+/// How long a replica may be silent that was sent entries. Longer than it lets itself be: what it ends by
+/// itself leaves nothing behind. And what is on its way to a replica goes over one connection for
+/// all groups, which may have much to send at the same time.
+const PATIENCE: Patience = Patience { quiet: Duration::from_secs(30), bytes_a_second: 64 * 1024 };
 
 /// Connections to the peers of a node, shared by all of its groups.
 #[derive(Clone)]
@@ -51,7 +52,7 @@ pub struct Network {
     moved: Arc<RwLock<BTreeMap<u64, String>>>,
     copies: Arc<Copies>,
     /// How long answers to entries are waited for.
-    pub(super) patience: Duration,
+    pub(super) patience: Patience,
 }
 
 impl Network {

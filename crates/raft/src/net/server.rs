@@ -18,7 +18,7 @@ use openraft::type_config::alias::SnapshotOf;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert::{append_of, appended, ballot, log_id, vote, vote_request_of, vote_response};
-use super::silence::counted;
+use super::silence::{Patience, counted};
 use super::{Identity, MESSAGE_MAX};
 use crate::engine::PROMISE;
 use crate::machine::Machine;
@@ -27,13 +27,18 @@ use crate::runtime::blocking;
 use crate::snapshot::{Receiving, ShardCopy, discard, meta_of};
 use crate::types::Types;
 
-/// How long this node may take to write entries that it was sent, besides what large ones take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long this node may take to write entries that it was sent.
+const PATIENCE: Patience = Patience { quiet: Duration::from_secs(10), bytes_a_second: 256 * 1024 };
+
+const STUCK: &str = "the log of this node does not take what it was sent";
 
 /// The groups of a node.
 pub trait Groups: Send + Sync + 'static {
     /// A group by number, if this node takes part in it, and where to note that its leader is heard.
     fn group(&self, number: Shard) -> Option<(Raft<Types, Machine>, Arc<Heard>)>;
+
+    /// For how long the log has been writing what it writes, if it does.
+    fn writing_for(&self) -> Option<Duration>;
 }
 
 /// What other nodes may ask of this one.
@@ -131,6 +136,10 @@ impl Service {
             return Ok(stream::empty().boxed());
         };
         let (group, heard) = self.replica(first.header.take())?;
+        // What a group was sent and has not written stays in memory when a stream ends.
+        if self.groups.writing_for().is_some_and(|writing| writing > PATIENCE.quiet) {
+            return Err(stopped(STUCK));
+        }
         let first = append_of(first).map_err(malformed)?;
         // A stream that breaks or makes no sense just ends; the leader starts another.
         let rest = requests
@@ -146,7 +155,7 @@ impl Service {
             Ok(result) => Ok(appended(result)),
             Err(fatal) => Err(stopped(fatal)),
         });
-        let silent = || Err(stopped("the log of this node does not take what it was sent"));
+        let silent = || Err(stopped(STUCK));
         Ok(asked.answered(answers.boxed(), PATIENCE, silent).boxed())
     }
 

@@ -23,10 +23,16 @@ use tokio::time::{Instant, Sleep};
 
 use crate::types::Types;
 
-/// Bytes a second at least that entries are sent and written with. A large one takes its time.
-const BYTES_A_SECOND: u64 = 256 * 1024;
-
 type Request = AppendEntriesRequest<Types>;
+
+/// How long an answer may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Besides what large requests take.
+    pub quiet: Duration,
+    /// Bytes of them a second at least. A large one takes its time.
+    pub bytes_a_second: u64,
+}
 
 /// What was asked, and what of it was answered.
 struct Outstanding {
@@ -55,9 +61,9 @@ impl Outstanding {
     }
 
     /// When the next answer has to be there, if any has.
-    fn deadline(&self, patience: Duration) -> Option<Instant> {
-        let millis = self.bytes.front()?.saturating_mul(1_000) / BYTES_A_SECOND;
-        Some(self.since + patience + Duration::from_millis(millis))
+    fn deadline(&self, patience: Patience) -> Option<Instant> {
+        let millis = self.bytes.front()?.saturating_mul(1_000) / patience.bytes_a_second;
+        Some(self.since + patience.quiet + Duration::from_millis(millis))
     }
 }
 
@@ -125,7 +131,7 @@ impl<S> Asked<S> {
     pub fn answered<A: Stream + Unpin>(
         self,
         answers: A,
-        patience: Duration,
+        patience: Patience,
         silent: impl Fn() -> A::Item,
     ) -> impl Stream<Item = A::Item> {
         let answers =
@@ -152,7 +158,7 @@ enum Said<T> {
 struct Answers<S, A, F> {
     asked: Asked<S>,
     answers: A,
-    patience: Duration,
+    patience: Patience,
     silent: F,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -167,28 +173,40 @@ impl<S, A: Stream + Unpin, F> Answers<S, A, F> {
             Poll::Ready(None) => return Poll::Ready(Said::End),
             Poll::Pending => {}
         }
-        // A timer that runs is left alone until it ends, whatever is asked and answered meanwhile.
         loop {
-            if self.asked.0.outstanding.lock().timed
-                && let Some(timer) = &mut self.timer
-            {
-                ready!(timer.as_mut().poll(context));
-            }
+            let Some(timer) = self.timer(context) else { return Poll::Pending };
+            ready!(timer.poll(context));
             let mut outstanding = self.asked.0.outstanding.lock();
-            let Some(deadline) = outstanding.deadline(self.patience) else {
-                outstanding.timed = false;
-                outstanding.waits = Some(context.waker().clone());
-                return Poll::Pending;
-            };
-            if outstanding.timed && deadline <= Instant::now() {
+            outstanding.timed = false;
+            if outstanding.deadline(self.patience).is_some_and(|at| at <= Instant::now()) {
                 return Poll::Ready(Said::Silent);
             }
+        }
+    }
+
+    /// The timer that runs until the next answer has to be there, at most; none if nothing has been asked.
+    /// One that runs is left alone, whatever is asked and answered meanwhile: nothing that is
+    /// asked from now on can be due before it. But one for something large that was answered would
+    /// come too late.
+    fn timer(&mut self, context: &mut Context<'_>) -> Option<Pin<&mut Sleep>> {
+        let mut outstanding = self.asked.0.outstanding.lock();
+        let running =
+            self.timer.as_ref().filter(|_| outstanding.timed).map(|timer| timer.deadline());
+        let deadline = outstanding.deadline(self.patience);
+        let latest = deadline.unwrap_or_else(|| Instant::now() + self.patience.quiet);
+        if running.is_none_or(|ends| ends > latest) {
+            let Some(deadline) = deadline else {
+                outstanding.timed = false;
+                outstanding.waits = Some(context.waker().clone());
+                return None;
+            };
             outstanding.timed = true;
             match &mut self.timer {
                 Some(timer) => timer.as_mut().reset(deadline),
                 None => self.timer = Some(Box::pin(tokio::time::sleep_until(deadline))),
             }
         }
+        self.timer.as_mut().map(Pin::as_mut)
     }
 }
 
@@ -203,7 +221,8 @@ mod tests {
     use super::*;
     use crate::types::{Command, Entry, LogId, Vote};
 
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const PATIENCE: Patience =
+        Patience { quiet: Duration::from_secs(10), bytes_a_second: 256 * 1024 };
 
     fn request(bytes: usize) -> Request {
         let leader = <Types as openraft::RaftTypeConfig>::LeaderId::new(1, 1);
@@ -277,14 +296,14 @@ mod tests {
         let Open { ask, mut sent, answer: _answer, mut answers } = open;
         let waits = async { answers.next().await };
         let asks = async {
-            tokio::time::sleep(PATIENCE * 6).await;
+            tokio::time::sleep(PATIENCE.quiet * 6).await;
             ask.send(request(10)).unwrap();
             sent.next().await.unwrap();
             Instant::now()
         };
         let (last, asked) = tokio::join!(waits, asks);
         assert_eq!(last, Some("silence"));
-        assert!(asked.elapsed() < PATIENCE + Duration::from_secs(1), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < PATIENCE.quiet + Duration::from_secs(1), "{:?}", asked.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
@@ -292,6 +311,25 @@ mod tests {
         let mut open = open();
         open.send(32 * 1024 * 1024).await;
         assert_eq!(open.within(10 + 127).await, None);
+        assert_eq!(open.within(2).await, Some("silence"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn r112_what_is_asked_after_something_large_has_no_more_time_than_else() {
+        let mut open = open();
+        for another in [false, true] {
+            open.send(32 * 1024 * 1024).await;
+            assert_eq!(open.within(1).await, None);
+            if another {
+                open.send(10).await;
+            }
+            open.answer.send("yes").unwrap();
+            assert_eq!(open.within(0).await, Some("yes"));
+            if !another {
+                assert_eq!(open.within(20).await, None, "nothing is outstanding");
+            }
+        }
+        assert_eq!(open.within(9).await, None);
         assert_eq!(open.within(2).await, Some("silence"));
     }
 

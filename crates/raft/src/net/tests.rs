@@ -39,6 +39,10 @@ impl Groups for NoGroups {
     fn group(&self, _: Shard) -> Option<(Raft<Types, Machine>, Arc<Heard>)> {
         None
     }
+
+    fn writing_for(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Serves whatever nodes ask, where it says.
@@ -147,7 +151,7 @@ async fn r112_a_stream_to_a_node_that_swallows_what_it_is_sent_ends() {
     let address = serve(wire::peers_server::PeersServer::new(Swallows(told))).await;
     let copies = Copies::new(Arc::new(Pace::new(tokio::time::Instant::now(), 1)));
     let mut network = Network::new(identity(1), Dialing::default(), copies);
-    network.patience = Duration::from_millis(300);
+    network.patience.quiet = Duration::from_millis(300);
     let peer = Peer { address: address.to_string(), zone: String::new() };
     let mut client = network.of_group(3).new_client(2, &peer).await;
     let (ask, requests) = mpsc::channel(1);

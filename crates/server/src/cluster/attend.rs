@@ -124,6 +124,13 @@ impl Cluster {
         queues
     }
 
+    /// How long ago of the other nodes that are up the one was heard that has been silent for longest.
+    #[must_use]
+    pub fn heard_ago(&self) -> Duration {
+        let up = self.book.all().into_iter().filter(|known| known.is_up());
+        up.map(|known| known.silent()).max().unwrap_or_default()
+    }
+
     /// Bytes on disk, as of a few seconds ago.
     fn sizes(&self) -> Sizes {
         let mut disk = self.disk.lock();

@@ -101,6 +101,12 @@ impl Cluster {
         Rules::wanted_by(others.chain([self.row().replicas]))
     }
 
+    /// How many voters a shard is to have, as nodes are now.
+    pub fn voters_wanted(&self, shard: Shard) -> usize {
+        let (first, other) = placement::voters_wanted(&self.nodes(), &self.rules(), clock::now());
+        if shard == placement::FIRST_SHARD { first } else { other }
+    }
+
     fn nodes(&self) -> Vec<placement::Node> {
         let now = clock::now();
         let others = self.book.all().into_iter().map(|known| {

@@ -26,6 +26,12 @@ impl<T> Listed<T> {
         Listed { list, behind: from.behind(Instant::now()) }
     }
 
+    /// The same, with something in it that other nodes said some time ago.
+    #[must_use]
+    pub fn with_heard(self, ago: Duration) -> Listed<T> {
+        Listed { behind: self.behind.max(ago), ..self }
+    }
+
     /// A list that shows what is true now.
     pub fn now(list: T) -> Listed<T> {
         Listed { list, behind: Duration::ZERO }

@@ -15,9 +15,10 @@ macro_rules! pages {
 }
 
 /// Names as in the path, and what they say.
-const PAGES: [(&str, &str); 15] = pages![
+const PAGES: [(&str, &str); 16] = pages![
     "backup",
     "batches",
+    "benchmarks",
     "cli",
     "cluster",
     "configuration",

@@ -20,8 +20,11 @@ pub fn cluster(cluster: &Cluster, restored: Vec<Restored>) -> ApiCluster {
     let said: Vec<&Said> = std::iter::once(&own).chain(heard).collect();
     let rows = std::iter::once(&own.row).chain(others.iter().map(|known| &known.row));
     let names: BTreeMap<u64, String> = rows.map(|row| (row.node, row.name.clone())).collect();
-    let shards: Vec<ShardState> =
-        (0..cluster.identity.shards).map(|number| shard(number, &said, &names)).collect();
+    let shards = (0..cluster.identity.shards).map(|number| ShardState {
+        voters_wanted: cluster.voters_wanted(number) as u64,
+        ..shard(number, &said, &names)
+    });
+    let shards: Vec<ShardState> = shards.collect();
     let mut nodes: Vec<ApiNode> = others.iter().map(|known| other(known, &shards)).collect();
     nodes.push(this(&own, &shards));
     nodes.sort_by_key(|node| node.node);
@@ -98,6 +101,7 @@ fn shard(number: Shard, said: &[&Said], names: &BTreeMap<u64, String>) -> ShardS
         leader: leader.as_ref().map(name),
         term: acting.map_or(0, |acting| acting.term),
         voters: newest.iter().flat_map(|(_, replica)| &replica.voters).map(name).collect(),
+        voters_wanted: 0,
         learners: newest.iter().flat_map(|(_, replica)| &replica.learners).map(name).collect(),
         lag: replicas
             .iter()

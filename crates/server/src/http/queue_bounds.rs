@@ -35,10 +35,12 @@ pub async fn list(
 ) -> Answer<Listed<Gathered<Queue>>> {
     caller.need(Role::Viewer)?;
     let listing = node.listing(&[0])?;
+    let heard = node.cluster.heard_ago();
     let items = all(&node, listing.view())?.into_values().collect();
     let silent = node.cluster.book.all().into_iter().filter(|known| !known.is_up());
     let missing_nodes = silent.map(|known| known.row.name).collect();
-    Ok(Listed::of(Gathered { items, next_cursor: None, missing_nodes }, &listing))
+    let list = Gathered { items, next_cursor: None, missing_nodes };
+    Ok(Listed::of(list, &listing).with_heard(heard))
 }
 
 fn all(node: &Node, view: &dyn View) -> Answer<BTreeMap<String, Queue>> {

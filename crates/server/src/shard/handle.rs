@@ -470,6 +470,8 @@ impl ShardHandle {
         let mut open = self.way.inbox.write();
         *open = None;
         let mut given_back = self.way.given_back.lock();
+        // What was left here before has been counted.
+        let counted = given_back.len();
         given_back.extend(said);
         for message in taken.into_iter().chain(inbox.take_all()) {
             match message {
@@ -481,7 +483,7 @@ impl ShardHandle {
                 _ => {}
             }
         }
-        let said = given_back.iter().filter(|item| item.is_said()).count();
+        let said = given_back.iter().skip(counted).filter(|item| item.is_said()).count();
         self.way.unsaid.fetch_add(said, Ordering::AcqRel);
         drop((given_back, open));
         self.way.gave_back.notify_one();

@@ -116,7 +116,7 @@ fn amiss(cluster: &Cluster) -> Option<String> {
         if shard.leader.is_none() {
             return Some(format!("nobody leads shard {number}"));
         }
-        if (shard.voters.len() as u64) < cluster.replicas.min(cluster.nodes.len() as u64) {
+        if (shard.voters.len() as u64) < shard.voters_wanted {
             return Some(format!("shard {number} has yet to get replicas"));
         }
         shard.voters.iter().find_map(|voter| match shard.lag.get(voter) {
@@ -151,9 +151,9 @@ mod tests {
                 "zone": "", "disk_bytes": 0, "log_bytes": 0, "leads": 1, "replicas": 1})
         };
         let mut cluster = json!({
-            "id": "c", "version": "1", "replicas": 3, "restored": [],
+            "id": "c", "version": "1", "restored": [],
             "nodes": [node(1, "a"), node(2, "b"), node(3, "c"), node(4, "d")],
-            "shards": [{"shard": 7, "leader": "a", "term": 1, "voters": ["a", "b", "c"],
+            "shards": [{"shard": 7, "leader": "a", "term": 1, "voters": ["a", "b", "c"], "voters_wanted": 3,
                 "learners": ["d"], "lag": {"a": 0, "b": 1_000, "c": 3, "d": 9_999},
                 "open_runs": 0, "ready_runs": 0, "wheel_entries": 0}],
         });
@@ -181,6 +181,7 @@ mod tests {
         let alone = cluster(|all| {
             all["nodes"].as_array_mut().unwrap().truncate(1);
             all["shards"][0]["voters"] = json!(["a"]);
+            all["shards"][0]["voters_wanted"] = json!(1);
         });
         assert_eq!(amiss(&alone), None, "more cannot be had");
     }

@@ -51,9 +51,10 @@ impl Cluster {
             loop {
                 for node in self.who_has(shard) {
                     let state = State::AtLeast(self.far.floor(shard));
+                    let asked = Instant::now();
                     if let Some(answered) = self.ask_rows(node, shard, state, question).await
                         && !matches!(answered.told, Told::NotHere(_))
-                        && (!for_list || can_be_listed(answered.level, Instant::now()))
+                        && (!for_list || can_be_listed(answered.level, asked))
                     {
                         return answered;
                     }
