@@ -240,6 +240,10 @@ def test_nobody_listening_is_told_from_no_answer() -> None:
     asyncio.run(scenario())
 
 
+UNKNOWN = 5030
+"""For `outcome_unknown`, as servers sent it that said when to ask again also then."""
+
+
 class Script(BaseHTTPRequestHandler):
     """Answers from a list, and notes what it was asked."""
 
@@ -252,7 +256,10 @@ class Script(BaseHTTPRequestHandler):
         status = self.answers.pop(0)
         if status == 0:
             return  # The connection ends without an answer.
-        body = json.dumps({"status": status, "code": "overloaded", "detail": "x", "items": []})
+        code = "overloaded"
+        if status == UNKNOWN:
+            status, code = 503, "outcome_unknown"
+        body = json.dumps({"status": status, "code": code, "detail": "x", "items": []})
         self.send_response(status)
         if status == 503:
             self.send_header("retry-after", "0")
@@ -306,6 +313,23 @@ def test_requests_are_repeated_only_where_that_is_safe(
     with pytest.raises(Unavailable):
         client.trigger("k")
     assert len(asked) == 4, "the server has not done it, and says when to ask again"
+    changes: list[Callable[[Bellwether], object]] = [
+        lambda client: client.trigger("k"),
+        lambda client: client.create_job(YEARLY),
+    ]
+    for change in changes:
+        client, asked = script([UNKNOWN])
+        with pytest.raises(Unavailable) as unknown:
+            change(client)
+        assert unknown.value.code == "outcome_unknown"
+        assert len(asked) == 1, "it may have been done"
+    client, asked = script([UNKNOWN, 200])
+    assert client.list_workers() == []
+    assert len(asked) == 2, "a read"
+    client, asked = script([UNKNOWN, 200])
+    with pytest.raises(UnexpectedAnswer):
+        client.create_job({**YEARLY, "key": "k"})
+    assert len(asked) == 2, "creation under a key"
 
 
 def test_addresses_may_be_short_or_whole() -> None:

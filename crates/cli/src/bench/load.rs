@@ -113,14 +113,16 @@ async fn send_batch(http: &reqwest::Client, url: &str, mut body: String) -> anyh
     for _ in 0..100 {
         let request = http.post(url).header("content-type", "application/x-ndjson");
         let answer = request.body(body.clone()).send().await?;
-        if answer.status().as_u16() == 503 {
+        let status = answer.status();
+        let text = answer.text().await?;
+        // Jobs that may be there already would be too many.
+        if status.as_u16() == 503 && !text.contains("outcome_unknown") {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         }
-        if !answer.status().is_success() {
-            bail!("creating jobs failed: {}", answer.text().await?);
+        if !status.is_success() {
+            bail!("creating jobs failed: {text}");
         }
-        let text = answer.text().await?;
         if text.contains("\"failed\":0") {
             return Ok(());
         }

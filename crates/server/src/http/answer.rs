@@ -9,6 +9,9 @@ use bellwether_core::waist::StoreError;
 
 use crate::shard::Failure;
 
+/// The one refusal with status 503 after which the change may have been made.
+pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
 /// A problem as an answer.
 #[derive(Debug)]
 pub struct Refusal(pub Box<Problem>);
@@ -66,7 +69,7 @@ impl From<Failure> for Refusal {
             Failure::Overloaded => Problem::new(503, "overloaded", failure.to_string()).into(),
             Failure::Stopped => Problem::new(503, "stopping", failure.to_string()).into(),
             Failure::NoLeader(_) => Problem::new(503, "no_leader", failure.to_string()).into(),
-            Failure::Unknown(_) => Problem::new(503, "outcome_unknown", failure.to_string()).into(),
+            Failure::Unknown(_) => Problem::new(503, OUTCOME_UNKNOWN, failure.to_string()).into(),
             Failure::Store(error) => {
                 tracing::error!(%error, "the store has failed");
                 let detail = "the store has failed; it is not known whether the change was made";
@@ -83,7 +86,8 @@ impl IntoResponse for Refusal {
         let mut response = (status, Json(&*self.0)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        // Whoever reads that it may ask again takes it that nothing has happened.
+        if status == StatusCode::SERVICE_UNAVAILABLE && self.0.code != OUTCOME_UNKNOWN {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if status == StatusCode::UNAUTHORIZED {
@@ -103,4 +107,22 @@ pub async fn no_such_path(uri: axum::http::Uri) -> Refusal {
 /// For methods that a path does not have.
 pub async fn no_such_method() -> Refusal {
     Problem::new(405, "no_such_method", "this path does not take that method; see /docs").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_certainly_not_happened_is_to_be_sent_again() {
+        let after = |failure: Failure| {
+            let response = Refusal::from(failure).into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            response.headers().get(header::RETRY_AFTER).cloned()
+        };
+        for undone in [Failure::Overloaded, Failure::Stopped, Failure::NoLeader(3)] {
+            assert!(after(undone).is_some());
+        }
+        assert_eq!(after(Failure::Unknown(3)), None);
+    }
 }

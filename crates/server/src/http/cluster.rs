@@ -17,7 +17,7 @@ use bellwether_core::time::Time;
 use bytes::Bytes;
 use futures::future::join_all;
 
-use super::answer::{Answer, Refusal};
+use super::answer::{Answer, OUTCOME_UNKNOWN, Refusal};
 use super::listed::Listed;
 use super::present_cluster;
 use crate::access::Caller;
@@ -123,7 +123,7 @@ async fn drain_elsewhere(node: &Node, caller: &Caller, name: &str, uri: &str) ->
     Some(relayed.map_or_else(
         || {
             let detail = format!("the node '{}' does not answer; try again", other.name);
-            Refusal::from(Problem::new(503, "outcome_unknown", detail)).into_response()
+            Refusal::from(Problem::new(503, OUTCOME_UNKNOWN, detail)).into_response()
         },
         Relay::into_response,
     ))

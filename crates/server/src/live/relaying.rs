@@ -129,20 +129,20 @@ impl Relay {
     pub fn into_response(self) -> Response {
         let status = self.head.status.and_then(|status| u16::try_from(status).ok());
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-        let kind = self.head.content_type.clone().unwrap_or_default();
+        let stated = [
+            (header::CONTENT_TYPE, self.head.content_type.clone()),
+            (header::RETRY_AFTER, self.head.retry_after.clone()),
+        ];
         let body = stream::try_unfold(self, |mut relay| async move {
             let chunk = relay.chunk().await.map_err(std::io::Error::other)?;
             Ok::<_, std::io::Error>(chunk.map(|chunk| (chunk, relay)))
         });
         let mut response = Response::new(Body::from_stream(body));
         *response.status_mut() = status.unwrap_or(StatusCode::BAD_GATEWAY);
-        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        if let Ok(kind) = HeaderValue::try_from(kind)
-            && !kind.is_empty()
-        {
-            response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        for (name, value) in stated {
+            if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
+                response.headers_mut().insert(name, value);
+            }
         }
         response
     }

@@ -90,10 +90,14 @@ impl Live for Service {
             () = self.stop.cancelled() => return Err(Status::unavailable("stopping")),
             answer = answer => answer.unwrap_or_else(|never| match never {}),
         };
-        let kind = answer.headers().get(http::header::CONTENT_TYPE);
+        let stated = |name: http::HeaderName| {
+            let value = answer.headers().get(name)?;
+            value.to_str().ok().map(ToOwned::to_owned)
+        };
         let head = v1::RelayHead {
             status: Some(u32::from(answer.status().as_u16())),
-            content_type: kind.and_then(|kind| kind.to_str().ok()).map(ToOwned::to_owned),
+            content_type: stated(http::header::CONTENT_TYPE),
+            retry_after: stated(http::header::RETRY_AFTER),
         };
         let head = stream::once(async { Ok(v1::RelayPart { part: Some(Part::Head(head)) }) });
         let body = answer.into_body().into_data_stream().map(|chunk| match chunk {

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+OUTCOME_UNKNOWN = "outcome_unknown"
+
 
 class BellwetherError(Exception):
     """Anything that this package raises about the server."""
@@ -72,7 +74,10 @@ class Conflict(ProblemError):
 
 
 class Unavailable(ProblemError):
-    """The server does not take it now, and has done nothing (503)."""
+    """The server does not take it now, and has done nothing (503).
+
+    Unless its code is `outcome_unknown`: then nobody knows whether it was done.
+    """
 
 
 class ServerFailed(ProblemError):

@@ -11,6 +11,7 @@ import httpx2
 
 from .calls import Call
 from .errors import (
+    OUTCOME_UNKNOWN,
     BellwetherError,
     ConnectionFailed,
     ProblemError,
@@ -80,15 +81,19 @@ def pause_before_retry(call: Call[T], error: BellwetherError, attempt: int) -> f
     """Say how long to wait before asking again; `None` if that is not safe or of no use."""
     if call.lines is not None and call.lines.spent:
         return None
+    if isinstance(error, ConnectionFailed):
+        certainly_not_done = error.refused
+    elif isinstance(error, ProblemError) and error.status >= 500:
+        # A server that knows that it has done nothing says when to ask again.
+        known = error.code != OUTCOME_UNKNOWN and error.retry_after is not None
+        certainly_not_done = isinstance(error, Unavailable) and known
+    else:
+        return None
+    if not certainly_not_done and not call.repeatable:
+        return None
     if isinstance(error, Unavailable) and error.retry_after is not None:
         return error.retry_after * (1 + random.random() / 2)
-    certainly_not_done = isinstance(error, ConnectionFailed) and error.refused
-    worth_it = isinstance(error, ConnectionFailed) or (
-        isinstance(error, ProblemError) and error.status >= 500
-    )
-    if certainly_not_done or (call.repeatable and worth_it):
-        return backoff(attempt)
-    return None
+    return backoff(attempt)
 
 
 def backoff(attempt: int) -> float:
