@@ -54,6 +54,10 @@ pub struct LeaseAnswer {
     pub lease: Span,
     /// How often it should be heard.
     pub heartbeat: Span,
+    /// Whether the server is the only node. Then nobody can give away what the worker has while
+    /// connections to it are refused; otherwise, and if this is absent, other nodes can.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sole: bool,
 }
 
 /// A run that a worker has leased.
@@ -185,6 +189,10 @@ pub struct HeartbeatAnswer {
     pub full: Vec<String>,
     /// How long the others are the worker's, from when it asked.
     pub lease: Span,
+    /// Whether the server is the only node. Then nobody can give away what the worker has while
+    /// connections to it are refused; otherwise, and if this is absent, other nodes can.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sole: bool,
 }
 
 /// A worker says how runs ended.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from bellwether import (
 )
 from bellwether.servers import Servers
 from bellwether.settings import base_urls, settings
-from bellwether.work.link import Link
+from bellwether.work.link import Beaten, Leased, Link
 
 YEARLY: JobSpec = {"schedule": "@yearly", "command": "true"}
 Start = Callable[[Worker], threading.Thread]
@@ -128,10 +130,64 @@ def test_r116_when_none_can_be_reached_the_error_names_all_and_why(down: str) ->
             for address in (down, other):
                 assert f"http://{address}: [Errno 111]" in str(failed.value)
         link = Link(settings(f"{down},{other}"), "q", "w", ["t"])
+        link._sole = True
         with pytest.raises(ConnectionFailed) as failed:
             link.heartbeat([], 1.0)
         assert not failed.value.refused, "other nodes may give away what the worker holds"
         link.close()
+
+
+class Telling(BaseHTTPRequestHandler):
+    """Answers heartbeats and requests for work with what is to be said about other nodes."""
+
+    said: dict[str, bool]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        answer = {"runs": [], "lost": [], "stop": [], "lease": "2s", "heartbeat": "1s"}
+        body = json.dumps({**answer, **self.said}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("verb", ["lease", "heartbeat"])
+def test_r65_that_a_server_is_down_keeps_runs_only_if_it_was_alone_when_last_heard(
+    verb: str,
+) -> None:
+    def ask() -> Leased | Beaten:
+        return link.lease(1, 0.0, 10.0) if verb == "lease" else link.heartbeat([], 10.0)
+
+    server = HTTPServer(("127.0.0.1", 0), Telling)
+    address = server.server_address
+    link = Link(settings(f"127.0.0.1:{server.server_port}"), "q", "w", ["t"])
+    cases: list[tuple[dict[str, bool], bool]] = [
+        ({"sole": True}, True),
+        ({"sole": False}, False),
+        ({"sole": True}, True),
+        ({}, False),
+    ]
+    for said, keeps in cases:
+        Telling.said = said
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        assert ask().sole is keeps
+        thread.join(30)
+        server.server_close()
+        with socket.socket() as bound:
+            # Nobody else gets the port while it refuses connections.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            with pytest.raises(ConnectionFailed) as failed:
+                link.heartbeat([], 10.0)
+        assert failed.value.refused is keeps, said
+        server = HTTPServer(("127.0.0.1", address[1]), Telling)
+    server.server_close()
+    link.close()
 
 
 def test_r116_a_worker_takes_work_from_the_server_that_is_there(

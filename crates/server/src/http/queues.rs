@@ -122,6 +122,7 @@ pub async fn lease(
         draining: node.remotes.is_draining(&worker),
         lease: span(settings.lease),
         heartbeat: span(settings.heartbeat),
+        sole: node.remotes.is_sole(),
     }))
 }
 
@@ -177,7 +178,8 @@ pub async fn heartbeat(
     let lease = span(node.remotes.settings().lease);
     let draining = node.remotes.is_draining(&request.worker);
     let (lost, stop, full) = (names(lost), names(stop), names(full));
-    Ok(Json(HeartbeatAnswer { lost, stop, draining, full, lease }))
+    let sole = node.remotes.is_sole();
+    Ok(Json(HeartbeatAnswer { lost, stop, draining, full, lease, sole }))
 }
 
 /// Stores output; of which runs no more is taken.

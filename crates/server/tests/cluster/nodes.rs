@@ -21,7 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::address::own_address;
 
 /// How long a condition may take to come true, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(150);
+pub const PATIENCE: Duration = Duration::from_secs(150);
 const SHARDS: u16 = 4;
 
 /// A node.

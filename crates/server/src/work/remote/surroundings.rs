@@ -53,7 +53,8 @@ impl Remotes {
     }
 
     /// Whether there is no other node: while this one is down, nobody can give away what workers have.
-    pub(super) fn is_sole(&self) -> bool {
+    #[must_use]
+    pub fn is_sole(&self) -> bool {
         self.around().is_none_or(|around| around.is_alone())
     }
 

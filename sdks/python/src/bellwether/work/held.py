@@ -4,9 +4,10 @@ A run is held from the answer that leased it until its end was taken up. Its lea
 the request was sent that last kept it, on a clock that never goes back. A sixth of the lease before
 it can have ended, the run counts as lost: its handler is told, and its end is not reported.
 
-Nobody listening at the server's address keeps runs too: a server that is down gives nothing away,
-and when it starts again it grants what is held a fresh lease. A worker that knows several servers
-does not count on that: they are a cluster, and others than those that it knows may be up.
+Nobody listening at the address of a server that is alone keeps runs too: a server that is down
+gives nothing away, and when it starts again it grants what is held a fresh lease. In a cluster
+others may be up, whether the worker knows them or not, so that does not hold there. Which it is,
+the server says with every answer to `lease` and `heartbeat`.
 """
 
 from __future__ import annotations

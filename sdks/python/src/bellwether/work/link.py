@@ -46,6 +46,8 @@ class Leased:
     heartbeat: str
     stop: list[str] = field(default_factory=list)
     draining: bool = False
+    sole: bool = False
+    """Whether the server is the only node."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Beaten:
     draining: bool = False
     full: list[str] = field(default_factory=list)
     """Of which no more output is taken before their end."""
+    sole: bool = False
+    """Whether the server is the only node."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class Link:
     def __post_init__(self) -> None:
         """Set the connections up; nothing is sent yet."""
         self._servers = Servers(self.settings.bases)
+        self._sole = False
         # No proxies: that one refuses connections would say nothing about the server.
         self._http = httpx2.Client(
             headers=self.settings.headers,
@@ -110,7 +115,9 @@ class Link:
             "max": max_runs,
             "wait": format_span(wait),
         }
-        return self._send("lease", body, Leased, wait + timeout)
+        leased = self._send("lease", body, Leased, wait + timeout)
+        self._sole = leased.sole
+        return leased
 
     def heartbeat(self, runs: list[tuple[Run[Any], Piece | None]], timeout: float) -> Beaten:
         """Keep what is held, and say what it has printed."""
@@ -119,7 +126,10 @@ class Link:
             held.append({"run_id": run.id, "fencing_token": run.fencing_token})
             if piece is not None:
                 held[-1]["output"] = vars(piece)
-        return self._send("heartbeat", {"worker": self.worker, "runs": held}, Beaten, timeout)
+        body = {"worker": self.worker, "runs": held}
+        beaten = self._send("heartbeat", body, Beaten, timeout)
+        self._sole = beaten.sole
+        return beaten
 
     def complete(self, results: list[dict[str, Any]], timeout: float) -> Completed:
         """Say how runs ended."""
@@ -150,6 +160,6 @@ class Link:
             turn.failed(error)
         except ConnectionFailed as failed:
             # That nobody listens at some nodes of a cluster does not keep others from giving away
-            # what this worker holds.
-            failed.refused = failed.refused and len(self.settings.bases) == 1
+            # what this worker holds: there must be one server, which has said that it is alone.
+            failed.refused = failed.refused and self._sole and len(self.settings.bases) == 1
             raise
