@@ -69,8 +69,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a request may take; a minute unless set. Streams and the creation of batches have
-    /// no such limit.
+    /// How long a request may take, with all the servers that are asked; a minute unless set. Streams
+    /// have no such limit once they have begun, and the creation of batches has none.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.timeout = timeout;

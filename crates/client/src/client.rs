@@ -11,6 +11,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::error::Failed;
 use crate::request::Request;
 use crate::servers::{self, Round, Servers};
 use crate::{ClientBuilder, ClientError};
@@ -104,13 +105,17 @@ impl Client {
         Request::new(method, path, query)
     }
 
-    /// Sends a request and gives the answer back, whose body is yet to come, if it is a success.
+    /// Sends a request and gives the answer back, whose body is yet to come, if it is a success. The
+    /// body may take any time, but not its beginning.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, ClientError> {
         let mut round = self.servers.round();
         let response = loop {
-            match self.send_to(&request, &round)?.send().await {
-                Ok(response) => break response,
-                Err(error) => round.failed(&request, &error)?,
+            let sending = self.send_to(&request, &round)?.send();
+            let within = round.share(&request, self.timeout);
+            match tokio::time::timeout(within, sending).await {
+                Ok(Ok(response)) => break response,
+                Ok(Err(error)) => round.failed(&request, Failed::from(&error))?,
+                Err(_) => round.failed(&request, Failed::silent())?,
             }
         };
         round.answered();
@@ -139,16 +144,16 @@ impl Client {
                     round.answered();
                     return Ok(whole);
                 }
-                Err(error) => round.failed(&request, &error)?,
+                Err(error) => round.failed(&request, Failed::from(&error))?,
             }
         }
     }
 
-    /// A request to the server whose turn it is, with the time that is left to it.
+    /// A request to the server whose turn it is, with the time that it may take.
     fn send_to(&self, request: &Request, round: &Round) -> Result<RequestBuilder, ClientError> {
         let builder = request.to(&self.http, round.server())?;
         Ok(match request.timeout {
-            Some(timeout) => builder.timeout(round.left(timeout)),
+            Some(timeout) => builder.timeout(round.share(request, timeout)),
             None => builder,
         })
     }

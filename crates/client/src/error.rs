@@ -97,8 +97,9 @@ impl ClientError {
 
     /// Sorts an error of the HTTP library.
     pub(crate) fn from_http(server: &str, error: &reqwest::Error) -> ClientError {
-        let (server, reason) = (server.to_owned(), root_cause(error));
-        if error.is_connect() {
+        let Failed { connecting, reason } = error.into();
+        let server = server.to_owned();
+        if connecting {
             ClientError::Unreachable { tried: vec![Unreached { server, reason }] }
         } else {
             ClientError::Interrupted { server, reason }
@@ -106,10 +107,34 @@ impl ClientError {
     }
 }
 
+/// Why a server gave no answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    /// Whether no connection could be made, so that nothing was sent.
+    pub(crate) connecting: bool,
+    /// What happened.
+    pub(crate) reason: String,
+}
+
+impl Failed {
+    /// There was a connection, and no answer in time.
+    pub(crate) fn silent() -> Failed {
+        Failed { connecting: false, reason: TOO_LONG.to_owned() }
+    }
+}
+
+impl From<&reqwest::Error> for Failed {
+    fn from(error: &reqwest::Error) -> Failed {
+        Failed { connecting: error.is_connect(), reason: root_cause(error) }
+    }
+}
+
+const TOO_LONG: &str = "it took too long";
+
 /// What lies at the bottom; the layers above only say that a request failed.
-pub(crate) fn root_cause(error: &reqwest::Error) -> String {
+fn root_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() && error.source().is_none_or(|source| source.source().is_none()) {
-        return "it took too long".to_owned();
+        return TOO_LONG.to_owned();
     }
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

@@ -2,15 +2,16 @@
 //!
 //! All are nodes of one cluster, so each can answer any request. The one that answered last is asked
 //! first. The next is asked if no connection can be made, since nothing was sent then; if there was one
-//! and no answer came, only for requests that change nothing. An answer is an answer, also if it is a
-//! refusal: a node that knows no leader says what the others would say.
+//! and no answer came, only for requests that change nothing: these wait for no server so long that no
+//! time is left for the others. An answer is an answer, also if it is a refusal: a node that knows no
+//! leader says what the others would say.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::Url;
 
-use crate::error::{Unreached, root_cause};
+use crate::error::{Failed, Unreached};
 use crate::request::Request;
 use crate::{ClientError, address};
 
@@ -78,8 +79,17 @@ impl Round<'_> {
     }
 
     /// How much of a request's time is left.
-    pub(crate) fn left(&self, timeout: Duration) -> Duration {
+    fn left(&self, timeout: Duration) -> Duration {
         timeout.saturating_sub(self.begun.elapsed())
+    }
+
+    /// How much of it the server to ask now may take. Of what others can be asked as well, each of
+    /// those that are yet to be asked gets an equal share: one that takes connections and says nothing
+    /// must not keep the others from being asked.
+    pub(crate) fn share(&self, request: &Request, timeout: Duration) -> Duration {
+        let untried = self.servers.bases.len() - self.unreached.len();
+        let sharing = if request.only_reads() { untried.max(1) } else { 1 };
+        self.left(timeout) / u32::try_from(sharing).unwrap_or(u32::MAX)
     }
 
     /// The server has answered, and is asked first from now on.
@@ -91,32 +101,30 @@ impl Round<'_> {
     ///
     /// # Errors
     /// If no other may be asked, or none is left.
-    pub(crate) fn failed(
-        &mut self,
-        request: &Request,
-        error: &reqwest::Error,
-    ) -> Result<(), ClientError> {
+    pub(crate) fn failed(&mut self, request: &Request, failed: Failed) -> Result<(), ClientError> {
         let server = name(self.server()).to_owned();
         let (next, order) = ((self.at + 1) % self.servers.bases.len(), Ordering::Relaxed);
         // Unless another request has found a better one meanwhile.
         let _ = self.servers.preferred.compare_exchange(self.at, next, order, order);
         let in_time = request.timeout.is_none_or(|timeout| !self.left(timeout).is_zero());
-        let may_go_on = in_time && (error.is_connect() || request.only_reads());
-        self.unreached.push(Unreached { server, reason: root_cause(error) });
+        let may_be_repeated = failed.connecting || request.only_reads();
+        self.unreached.push(Unreached { server: server.clone(), reason: failed.reason.clone() });
         let others = self.servers.bases.len() > self.unreached.len();
-        if may_go_on && others {
+        if may_be_repeated && in_time && others {
             self.at = next;
             return Ok(());
         }
-        if error.is_connect() || (may_go_on && self.unreached.len() > 1) {
+        if failed.connecting || (may_be_repeated && self.unreached.len() > 1) {
             return Err(ClientError::Unreachable { tried: std::mem::take(&mut self.unreached) });
         }
-        Err(ClientError::from_http(name(self.server()), error))
+        Err(ClientError::Interrupted { server, reason: failed.reason })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use reqwest::Method;
+
     use super::*;
 
     #[test]
@@ -127,6 +135,24 @@ mod tests {
         assert!(servers.any_tls() && !Servers::parse("a,b").unwrap().any_tls());
         for text in ["", "a,", ",a", "a,ftp://b"] {
             assert!(Servers::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_shares_its_time_among_those_that_are_left() {
+        let servers = Servers::parse("a,b,c").unwrap();
+        let request = |method| Request::new(method, &["v1"], &Vec::new()).unwrap();
+        let (minute, mut round) = (Duration::from_secs(60), servers.round());
+        for seconds in [20, 30, 60] {
+            let share = round.share(&request(Method::GET), minute);
+            let most = Duration::from_secs(seconds);
+            assert!(share <= most && share > most / 2, "{share:?} of {most:?}");
+            assert!(
+                round.share(&request(Method::POST), minute) > minute / 2,
+                "it is asked nowhere else"
+            );
+            let failed = Failed { connecting: false, reason: "silence".to_owned() };
+            let _ = round.failed(&request(Method::GET), failed);
         }
     }
 

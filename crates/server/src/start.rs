@@ -12,7 +12,6 @@ use bellwether_core::waist::{Shard, StoreError};
 use bellwether_store::Engine;
 use bellwether_worker::{Executor, ExecutorOptions};
 use futures::future::join_all;
-use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,6 +21,7 @@ use crate::backup::{self, Backups};
 use crate::batches::Batches;
 use crate::cluster::{Cluster, Hands, NodeIdentity, Passing};
 use crate::config::{Config, InvalidConfig};
+use crate::http::Port;
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits, set_limits};
 use crate::open::{Opened, end_orphans, open};
@@ -73,10 +73,10 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     backup::check(&config)?;
     let tls = config.tls.as_ref().map(http::tls_config).transpose();
     let tls = tls.map_err(|error| InvalidConfig(format!("{error:#}")))?;
-    let listener = TcpListener::bind(config.listen).await.with_context(|| {
-        format!("cannot listen on {}; is another server running there?", config.listen)
-    })?;
-    let address = listener.local_addr()?;
+    let listen = config.listen;
+    let not_there = || format!("cannot listen on {listen}; is another server running there?");
+    let mut port = Port::take(listen).with_context(not_there)?;
+    let address = port.address()?;
     let stop = CancellationToken::new();
     let peering = Peering::bind(&config).await?;
     let row = peering.row(&config, address);
@@ -168,6 +168,11 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         lease: leases.lease,
     });
     let peers = peering.serve(&node, &stop_acting);
+    if cluster.book.is_empty() {
+        // Workers of a server that is alone go on while it refuses connections, since nobody can give
+        // away what they have. From here on this server can.
+        port = Port::Open(port.listen().with_context(not_there)?);
+    }
     cluster.open(office);
     let mut server = RunningServer {
         node: node.clone(),
@@ -202,6 +207,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     cluster.acting.spawn(cluster.clone().keep_answering(stop_acting.clone()));
     server.admin_token = first_admin_token(&node).await?;
     let router = http::router(node.clone());
+    let listener = port.listen().with_context(not_there)?;
     server.serving = tokio::spawn(http::serve_all(router, listener, tls, stop.clone()));
     server.ingesting = ingest::start(&node, &stop)?;
     backup::keep_schedule(&node);

@@ -50,7 +50,7 @@ use crate::node::Node;
 use crate::work::service;
 
 pub use jobs_batch::{Item, JOBS_MAX, check, create_all};
-pub use serve::{serve, serve_all, tls_config};
+pub use serve::{Port, serve, serve_all, tls_config};
 
 /// Largest body of a request about one thing.
 const BODY_MAX: usize = 1024 * 1024;

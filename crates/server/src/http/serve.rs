@@ -1,5 +1,7 @@
 //! Accepting connections, with or without TLS, until told to stop.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,6 +23,54 @@ use crate::config::TlsFiles;
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long a client may take to send the head of a request, or to shake hands.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Connections that may wait to be accepted, unless the system allows fewer.
+const WAITING_MAX: u32 = 4_096;
+
+/// The port of a server. It is taken early, so that it is known early whether it can be had; as long
+/// as it is shut connections are refused, and whoever knows of other nodes asks those.
+pub enum Port {
+    /// Nobody listens.
+    Shut(TcpSocket),
+    /// Connections wait to be accepted.
+    Open(TcpListener),
+}
+
+impl Port {
+    /// Takes a port.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn take(address: SocketAddr) -> io::Result<Port> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // As listeners have it: a server can be started again while old connections die away.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Port::Shut(socket))
+    }
+
+    /// Which it is.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        match self {
+            Port::Shut(socket) => socket.local_addr(),
+            Port::Open(listener) => listener.local_addr(),
+        }
+    }
+
+    /// Listens, unless it does so already.
+    ///
+    /// # Errors
+    /// When another process, which had taken it at the same time, listens there by now.
+    pub fn listen(self) -> io::Result<TcpListener> {
+        match self {
+            Port::Shut(socket) => socket.listen(WAITING_MAX),
+            Port::Open(listener) => Ok(listener),
+        }
+    }
+}
 
 /// Reads certificate and key.
 ///

@@ -1,5 +1,6 @@
 //! Nodes that are given the same list of all of them, and nothing else.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +10,7 @@ use bellwether_protocol::node::v1::nodes_client::NodesClient;
 use bellwether_raft::net::Dialing;
 use bellwether_server::Config;
 use futures::future::join_all;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use crate::address::own_address;
@@ -102,6 +103,28 @@ async fn r126_no_cluster_begins_while_one_of_the_list_is_missing() {
     let trio = Trio::of(nodes, know);
     trio.settled().await;
     trio.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r116_a_node_that_is_not_yet_one_of_the_cluster_refuses_connections() {
+    let list: Vec<String> = (0..2).map(|_| own_address()).collect();
+    let (came, standing) = in_place_of(&list[1]).await;
+    let (dir, listen) = (tempfile::tempdir().unwrap(), own_address());
+    let mut config = config(&dir, &list[0], list.clone());
+    know(&mut config);
+    config.listen = listen.parse().unwrap();
+    let starting = tokio::spawn(start_with(dir, config));
+    until("it has asked the other", async || came.load(Ordering::Relaxed) > 0).await;
+    // Clients that know several nodes go on to the next at once.
+    let refused = TcpStream::connect(&listen).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    standing.abort();
+    let _ = standing.await;
+    let second = begin(&list, 1);
+    let nodes = vec![starting.await.unwrap(), second.await.unwrap()];
+    assert_eq!(nodes[0].server.local_addr().to_string(), listen);
+    until("it answers", async || nodes[0].client.health().await.unwrap().ready).await;
+    Trio::of(nodes, know).stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
