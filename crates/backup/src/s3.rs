@@ -60,7 +60,7 @@ impl Bucket {
         let set = |key| builder.get_config_value(&key).filter(|value| !value.is_empty());
         let endpoint = set(AmazonS3ConfigKey::S3Endpoint).or(set(AmazonS3ConfigKey::Endpoint));
         let plain = set(AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
-        let plain = plain.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let plain = plain.is_some_and(|value| means_yes(&value));
         if let Some(endpoint) = &endpoint
             && endpoint.starts_with("http://")
             && !plain
@@ -153,6 +153,11 @@ impl Bucket {
             _ => None,
         }
     }
+}
+
+/// The words that the library takes for yes in the environment.
+fn means_yes(value: &str) -> bool {
+    ["1", "true", "on", "yes", "y"].iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
 /// Whether what was not found is the bucket itself.

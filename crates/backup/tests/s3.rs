@@ -156,8 +156,15 @@ async fn what_storage_refuses_is_told_with_what_to_do() {
         assert!(text.contains("there is no bucket 'elsewhere'"), "{text}");
     }
 
-    let failed = Place::open_with("s3://backups/a", with("AWS_ALLOW_HTTP", "false")).unwrap_err();
-    assert!(failed.to_string().contains("set AWS_ALLOW_HTTP=true"), "{failed}");
+    for word in ["false", "0", "off", "perhaps"] {
+        let plain = with("AWS_ALLOW_HTTP", word);
+        let failed = Place::open_with("s3://backups/a", plain).unwrap_err();
+        assert!(failed.to_string().contains("set AWS_ALLOW_HTTP=true"), "{failed}");
+    }
+    for word in ["1", "true", "TRUE", "on", "yes", "y"] {
+        let place = Place::open_with("s3://backups/a", with("AWS_ALLOW_HTTP", word)).unwrap();
+        assert!(list(&place, 10).await.unwrap().is_empty(), "{word}");
+    }
 }
 
 /// The first that does not answer has nobody there, the second accepts connections and says nothing,
