@@ -56,6 +56,12 @@ pub struct BenchArgs {
     /// How often a node of three is killed
     #[arg(long, default_value_t = 12)]
     pub kills: u64,
+    /// How often one is stopped in order
+    #[arg(long, default_value_t = 6)]
+    pub stops: u64,
+    /// Have nodes of three go just before a minute begins
+    #[arg(long)]
+    pub at_minute: bool,
     /// Jobs of a cluster that others join
     #[arg(long, default_value_t = 2_000_000)]
     pub join_jobs: u64,

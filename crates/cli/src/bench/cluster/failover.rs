@@ -32,6 +32,8 @@ const ALL_MAX: Duration = Duration::from_secs(60);
 /// Jobs that run every minute.
 const EVERY_MINUTE: usize = 32;
 const MINUTE_MS: i64 = 60_000;
+/// So long before a minute begins nodes go, if they are to go there.
+const BEFORE_MINUTE_MS: u64 = 300;
 
 /// How a node goes away.
 #[derive(Clone, Copy, PartialEq)]
@@ -47,7 +49,8 @@ pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> any
     let watched = Watched::start(&nodes, &dir.join("starts")).await?;
     let (mut waits, mut lateness) = (Vec::new(), Vec::new());
     for n in 0..args.kills {
-        let seen = without(&mut nodes, &watched, n as usize % 3, Way::Killed).await?;
+        let begin = begin(args.at_minute);
+        let seen = without(&mut nodes, &watched, n as usize % 3, Way::Killed, begin).await?;
         waits.extend(seen.iter().map(|(wait, _)| *wait));
         eprintln!("kill {}: {}", n + 1, line(seen.iter().map(|(wait, _)| *wait)));
     }
@@ -58,8 +61,9 @@ pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> any
     figures.add("failover_p99", what("p99"), quantile(&mut waits, 0.99), "ms", None);
     let worst = quantile(&mut waits, 1.0);
     figures.add("failover_max", what("worst"), worst, "ms", Some("< 4,000"));
-    for n in 0..args.kills.min(6) {
-        let seen = without(&mut nodes, &watched, n as usize % 3, Way::Stopped).await?;
+    for n in 0..args.stops {
+        let begin = begin(args.at_minute);
+        let seen = without(&mut nodes, &watched, n as usize % 3, Way::Stopped, begin).await?;
         lateness.extend(seen.iter().map(|(_, late)| *late));
         eprintln!("stop {}: {}", n + 1, line(seen.iter().map(|(_, late)| *late)));
     }
@@ -86,11 +90,12 @@ async fn without(
     watched: &Watched,
     victim: usize,
     way: Way,
+    begin: impl FnOnce(Time) -> Time,
 ) -> anyhow::Result<Vec<(f64, f64)>> {
     nodes.spread().await?;
     watched.forget()?;
     let count = RATE * SPAN_MS / 1_000;
-    let first = load::now().plus_ms(2_000);
+    let first = begin(load::now());
     let due = Due::Spread(first, SPAN_MS);
     load::create_at(&nodes.urls(), JOB_TYPE, count, 3, due).await?;
     let wait = first.plus_ms(LEAD_MS).since_ms(load::now());
@@ -106,6 +111,19 @@ async fn without(
     let starts = watched.starts(from, from + SPAN_MS * 1_000, count, ALL_MAX).await?;
     nodes.start_again(victim).await?;
     led.into_iter().map(|shard| seen(shard, gone, &starts)).collect()
+}
+
+/// When the first of these is due: soon, or so that the node goes just before the next minute begins.
+fn begin(at_minute: bool) -> impl FnOnce(Time) -> Time {
+    move |now| {
+        let soon = now.plus_ms(2_000);
+        if !at_minute {
+            return soon;
+        }
+        let before = i64::try_from(LEAD_MS + BEFORE_MINUTE_MS).unwrap_or(0);
+        let minute = ((soon.0 + before).div_euclid(MINUTE_MS) + 1) * MINUTE_MS;
+        Time(minute - before)
+    }
 }
 
 fn seen(shard: u16, gone: u64, starts: &[Start]) -> anyhow::Result<(f64, f64)> {
