@@ -16,9 +16,15 @@ mod address;
 #[path = "../kill/checks.rs"]
 mod checks;
 mod growth;
+mod line;
 mod load;
+#[path = "../nemesis/order.rs"]
+mod order;
 #[path = "../kill/random.rs"]
 mod random;
+#[path = "../nemesis/record.rs"]
+#[allow(dead_code)]
+mod record;
 mod removal;
 mod seat;
 mod server;

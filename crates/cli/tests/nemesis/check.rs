@@ -7,6 +7,8 @@ use bellwether_client::{Client, ClientError, PageFilter};
 use futures::TryStreamExt;
 
 use crate::load::{Kind, Load, ORDERING_KEYS, Promise, Recurring};
+use crate::order::in_order;
+use crate::overlap;
 use crate::record::{Effect, Record};
 use crate::server::{Cluster, until};
 
@@ -56,6 +58,8 @@ pub struct Tally {
     pub lost: usize,
     /// Attempts that really began.
     pub begun: usize,
+    /// Runs with several attempts.
+    pub again: usize,
     /// Ticks in the ledger.
     pub ticks: usize,
 }
@@ -69,20 +73,22 @@ pub async fn all(cluster: &Cluster, load: &Load<'_>, record: &Record) -> Tally {
         one_off(cluster, promise, &effects, &mut tally).await;
     }
     tokens_rise(&effects);
+    tally.again = overlap::never(&effects, &cluster.halts());
     for line in 0..ORDERING_KEYS {
         in_order(&format!("line{line}-"), &effects);
     }
     for job in &load.recurring {
         tally.ticks += recurring(cluster, job, &effects, &mut tally).await;
     }
-    tally.begun = effects.iter().filter(|effect| effect.begins).count();
+    tally.begun = effects.iter().filter(|effect| effect.begins()).count();
     tally
 }
 
 /// A one-off job is there if it was acknowledged, and ran as often as its delivery allows.
 async fn one_off(cluster: &Cluster, promise: &Promise, effects: &[Effect], tally: &mut Tally) {
     // By key: should there be two jobs under one key, both count.
-    let began = effects.iter().filter(|effect| effect.begins && effect.key == promise.key).count();
+    let began =
+        effects.iter().filter(|effect| effect.begins() && effect.key == promise.key).count();
     let job = job_of(cluster, promise).await;
     let Some(job) = job else {
         assert!(promise.id.is_none(), "R70, acknowledged and not there: {promise:?}");
@@ -127,32 +133,10 @@ async fn one_off(cluster: &Cluster, promise: &Promise, effects: &[Effect], tally
 /// Attempts of a run have rising tokens.
 fn tokens_rise(effects: &[Effect]) {
     let mut last: BTreeMap<&str, u64> = BTreeMap::new();
-    for effect in effects.iter().filter(|effect| effect.begins) {
+    for effect in effects.iter().filter(|effect| effect.begins()) {
         if let Some(before) = last.insert(&effect.run, effect.token) {
             assert!(before < effect.token, "R98: tokens do not rise at {effect:?}");
         }
-    }
-}
-
-/// Jobs of an ordering key begin in order, and never before the one before has ended.
-fn in_order(prefix: &str, effects: &[Effect]) {
-    let ends: BTreeSet<&str> =
-        effects.iter().filter(|effect| !effect.begins).map(|effect| &*effect.run).collect();
-    let mut last: Option<u64> = None;
-    let mut running: Option<&str> = None;
-    for effect in effects {
-        let Some(number) = effect.key.strip_prefix(prefix) else { continue };
-        let number: u64 = number.parse().unwrap();
-        if !effect.begins {
-            assert_eq!(running, Some(&*effect.run), "R72: {effect:?} ended while another ran");
-            running = None;
-            continue;
-        }
-        // What was killed with its machine has no end on record.
-        let killed = running.is_none_or(|before| !ends.contains(before));
-        assert!(killed, "R72: {effect:?} began while {running:?} ran");
-        assert!(last.is_none_or(|last| last < number), "R72: {effect:?} began after {last:?}");
-        (last, running) = (Some(number), Some(&*effect.run));
     }
 }
 
@@ -171,7 +155,7 @@ async fn recurring(
     for tick in ticks.iter().filter(|tick| matches!(tick.fate, TickFate::Fired | TickFate::Late)) {
         let run = tick.run_id.as_deref().unwrap();
         launched.insert(run);
-        let began = effects.iter().filter(|effect| effect.begins && effect.run == run).count();
+        let began = effects.iter().filter(|effect| effect.begins() && effect.run == run).count();
         let stored = runs.get(run);
         let detail = format!("{run} of {} began {began} times and is {stored:?}", job.key);
         assert!(began <= 1, "R64/R65: {detail}");

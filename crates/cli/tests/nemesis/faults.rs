@@ -3,16 +3,21 @@
 use std::collections::BTreeSet;
 
 use crate::check::until_all_ended;
-use crate::load::Load;
+use crate::load::{Kind, Load};
 use crate::random::{Random, setting};
 use crate::record::{Effect, Record};
 use crate::server::{Shape, until};
 use crate::trial::Trial;
 
+/// In which ways a node is cut off: from what it is sent, and from what it sends.
+const CUTS: [[bool; 2]; 2] = [[true, true], [false, true]];
+/// Jobs that run when a node is cut off, half of each delivery.
+const JOBS_A_ROUND: usize = 8;
+
 /// Waits until every job that ticks has begun anew so often since this was called.
 async fn ticks_on(load: &Load<'_>, record: &Record, times: usize) {
     let begun = |effects: &[Effect], key: &str| {
-        effects.iter().filter(|effect| effect.begins && effect.key == key).count()
+        effects.iter().filter(|effect| effect.begins() && effect.key == key).count()
     };
     let before = record.read();
     for job in &load.recurring {
@@ -29,30 +34,89 @@ async fn r92_a_leader_that_stood_still_launches_nothing_of_what_it_led() {
     let test = "r92_a_leader_that_stood_still_launches_nothing_of_what_it_led";
     let shape = Shape { zones: vec!["", "", ""], clocks: false };
     let Some(trial) = Trial::begin(test, shape).await else { return };
-    let (cluster, load) = (&trial.cluster, trial.load(8).await);
-    ticks_on(&load, &trial.record, 2).await;
-    let victim = cluster.most_leading_first().await[0];
-    cluster.history.note(format!("Pause {}", cluster.name(victim)));
+    let (cluster, load, record) = (&trial.cluster, trial.load(8).await, &trial.record);
+    ticks_on(&load, record, 2).await;
+    let victim = load.leader_of(&load.recurring[0]).await;
+    let led = load.to_go_on_without(&[victim]).await;
+    assert!(led.values().all(|term| *term > 0), "it leads some of what ticks: {led:?}");
+    cluster.history.note(format!("Pause {}, which leads {led:?}", cluster.name(victim)));
+    let paused = record.mark();
     cluster.pause(victim);
     // What it led goes on elsewhere; then some time for more to become due.
-    ticks_on(&load, &trial.record, 2).await;
+    ticks_on(&load, record, 2).await;
     let still = if setting("NEMESIS_SECONDS", 0) > 100 { 60_000 } else { 3_000 };
     Random::new(1).moment_after(still, 1).await;
-    let before = trial.record.read();
+    let before = record.read();
+    let meanwhile = record.since(paused);
+    for (key, term) in &led {
+        let newer =
+            |effect: &Effect| effect.begins() && effect.key == *key && effect.term() > *term;
+        assert!(meanwhile.iter().any(newer), "R92: others launched {key} of term {term} meanwhile");
+    }
     cluster.history.note(format!("{} goes on", cluster.name(victim)));
-    let back = jiff::Timestamp::now();
+    let (resumed, back) = (record.mark(), jiff::Timestamp::now());
     cluster.resume(victim);
     cluster.settled().await;
-    ticks_on(&load, &trial.record, 3).await;
+    ticks_on(&load, record, 3).await;
     let tally = trial.checked(&load).await;
+    // Nothing begins any more under a term in which it led.
+    for effect in record.since(resumed).iter().filter(|effect| effect.begins()) {
+        let old = led.get(&effect.key).is_some_and(|term| effect.term() <= *term);
+        assert!(!old, "R92: {effect:?}, and it led {led:?}");
+    }
     // What began after it was back was due about then: nothing old was launched.
     let known: BTreeSet<&str> = before.iter().map(|effect| &*effect.run).collect();
-    for effect in trial.record.read().iter().filter(|effect| !known.contains(&*effect.run)) {
+    for effect in record.read().iter().filter(|effect| !known.contains(&*effect.run)) {
         let due: jiff::Timestamp = effect.due.parse().unwrap();
         let late = back.duration_since(due);
         assert!(late < jiff::SignedDuration::from_secs(3), "R92: {late} late: {effect:?}");
     }
     trial.compared(&tally).await;
+}
+
+/// R65: whoever is cut off from the leaders stops what it runs before they give it to another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r65_attempts_do_not_overlap_when_nodes_are_cut_off_for_longer_than_their_lease() {
+    let test = "r65_attempts_do_not_overlap_when_nodes_are_cut_off_for_longer_than_their_lease";
+    let shape = Shape { zones: vec!["", "", ""], clocks: false };
+    let Some(trial) = Trial::begin(test, shape).await else { return };
+    let (cluster, load, record) = (&trial.cluster, trial.load(2).await, &trial.record);
+    let mut random = Random::new(trial.seed);
+    let mut cut_off = BTreeSet::new();
+    for (round, [inwards, outwards]) in CUTS.into_iter().enumerate() {
+        let mark = record.mark();
+        let keys: Vec<String> = (0..JOBS_A_ROUND).map(|n| format!("cut{round}-{n}")).collect();
+        for (key, kind) in keys.iter().zip([Kind::AtLeastOnce, Kind::AtMostOnce].iter().cycle()) {
+            load.add_long(key, *kind, &mut random).await;
+        }
+        let begun =
+            || record.since(mark).into_iter().filter(|e| e.begins() && keys.contains(&e.key));
+        until("all have begun", async || begun().count() >= JOBS_A_ROUND).await;
+        // The node that runs the first of them, which is to be started again.
+        let first = begun().find(|effect| effect.key == keys[0]).unwrap();
+        let victim = cluster.at(first.node().unwrap());
+        cluster.history.note(format!("{} is cut off: {inwards} {outwards}", cluster.name(victim)));
+        for at in (0..cluster.len()).filter(|at| *at != victim) {
+            if inwards {
+                cluster.net.cut(at, victim);
+            }
+            if outwards {
+                cluster.net.cut(victim, at);
+            }
+        }
+        until("another attempt begins", async || {
+            begun().any(|effect| effect.run == first.run && effect.token > first.token)
+        })
+        .await;
+        cut_off.insert(first.run);
+        // And some time in which the older one would show that it is still there.
+        Random::new(1).moment_after(1_500, 1).await;
+        cluster.history.note("the network is whole again".to_owned());
+        cluster.net.heal();
+        cluster.settled().await;
+    }
+    let tally = trial.concluded(&load).await;
+    assert!(tally.again >= cut_off.len(), "{tally:?}, cut off: {cut_off:?}");
 }
 
 /// R116, R123: of three zones one may be lost.

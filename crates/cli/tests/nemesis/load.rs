@@ -1,5 +1,6 @@
 //! What the cluster is asked to do, and what it has promised.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::random::Random;
 use crate::record::Record;
-use crate::server::Cluster;
+use crate::server::{Cluster, until};
 
 /// Clients that create one-off jobs.
 const CLIENTS: u64 = 3;
@@ -18,6 +19,10 @@ const CLIENTS: u64 = 3;
 pub const ORDERING_KEYS: u64 = 2;
 /// What an ordered command takes, in seconds.
 const ORDERED_TAKES: f64 = 0.2;
+/// What a long command takes: longer than it takes until what a silent worker had is given to another.
+pub const LONG_TAKES: Duration = Duration::from_secs(12);
+/// The longest time between two jobs with long commands, in milliseconds.
+const LONG_EVERY: u64 = 3_000;
 /// How soon ordered jobs are due.
 const ORDERED_DUE: Duration = Duration::from_millis(300);
 
@@ -52,6 +57,8 @@ pub struct Recurring {
     pub id: String,
     /// The time between two ticks.
     pub period: Duration,
+    /// The shard that it is in.
+    pub shard: u16,
 }
 
 /// What the cluster is asked to do.
@@ -95,9 +102,45 @@ impl<'a> Load<'a> {
             let created = self.cluster.anywhere("a recurring job", async |client| {
                 client.create_job(serde_json::from_value(spec.clone()).unwrap()).await
             });
-            let id = created.await.job.info.id;
-            self.recurring.push(Recurring { key, id, period: Duration::from_secs(period) });
+            let info = created.await.job.info;
+            let (id, shard, period) = (info.id, info.shard, Duration::from_secs(period));
+            self.recurring.push(Recurring { key, id, period, shard });
         }
+    }
+
+    /// The node that leads the shard of a job.
+    pub async fn leader_of(&self, job: &Recurring) -> usize {
+        let mut leader = None;
+        until(&format!("somebody leads {job:?}"), async || {
+            let now =
+                self.cluster.anywhere("who leads", async |client| client.cluster().await).await;
+            let shard = now.shards.iter().find(|shard| shard.shard == job.shard).unwrap();
+            let name = shard.leader.as_deref();
+            leader = (0..self.cluster.len()).find(|at| Some(self.cluster.name(*at)) == name);
+            leader.is_some()
+        })
+        .await;
+        leader.unwrap()
+    }
+
+    /// The jobs that tick in shards of which most replicas are not at some nodes, with the terms of
+    /// their leaders: those that these nodes lead, if there are any.
+    pub async fn to_go_on_without(&self, some: &[usize]) -> BTreeMap<String, u64> {
+        let now = self.cluster.anywhere("who leads", async |client| client.cluster().await).await;
+        let some: Vec<&str> = some.iter().map(|at| self.cluster.name(*at)).collect();
+        let (mut led, mut others) = (BTreeMap::new(), BTreeMap::new());
+        for job in &self.recurring {
+            let shard = now.shards.iter().find(|shard| shard.shard == job.shard).unwrap();
+            let lost = shard.voters.iter().filter(|name| some.contains(&&***name)).count();
+            if 2 * lost >= shard.voters.len() {
+                continue;
+            }
+            match shard.leader.as_ref().is_some_and(|leader| some.contains(&&**leader)) {
+                true => led.insert(job.key.clone(), shard.term),
+                false => others.insert(job.key.clone(), 0),
+            };
+        }
+        if led.is_empty() { others } else { led }
     }
 
     /// Creates jobs until told that it is over.
@@ -108,7 +151,8 @@ impl<'a> Load<'a> {
             (0..ORDERING_KEYS).map(|n| (n, Random::new(random.below(1 << 40)))).collect();
         let clients = clients.into_iter().map(|(n, random)| self.create(n, random));
         let lines = lines.into_iter().map(|(n, random)| self.create_in_order(n, random));
-        futures::join!(join_all(clients), join_all(lines));
+        let long = self.create_long(Random::new(random.below(1 << 40)));
+        futures::join!(join_all(clients), join_all(lines), long);
     }
 
     /// No more jobs.
@@ -145,6 +189,31 @@ impl<'a> Load<'a> {
             let id = self.submit(&spec, &mut random, patient).await;
             self.promises.lock().push(Promise { key, kind, id });
         }
+    }
+
+    /// Creates a few jobs whose commands take long, of both deliveries.
+    async fn create_long(&self, mut random: Random) {
+        for n in 0.. {
+            random.moment_within(LONG_EVERY).await;
+            if self.is_over() {
+                return;
+            }
+            let kind = if n % 2 == 0 { Kind::AtLeastOnce } else { Kind::AtMostOnce };
+            self.add_long(&format!("long-{n}"), kind, &mut random).await;
+        }
+    }
+
+    /// Creates a job whose command takes longer than a worker's lease.
+    pub async fn add_long(&self, key: &str, kind: Kind, random: &mut Random) {
+        let delivery = if kind == Kind::AtLeastOnce { "at_least_once" } else { "at_most_once" };
+        let spec = json!({
+            "key": key,
+            "schedule": {"delay": "0s"},
+            "command": self.record.long_command(LONG_TAKES),
+            "delivery": delivery,
+        });
+        let id = self.submit(&spec, random, true).await;
+        self.promises.lock().push(Promise { key: key.to_owned(), kind, id });
     }
 
     /// Creates the jobs of an ordering key, each after the one before was acknowledged, and due after it.

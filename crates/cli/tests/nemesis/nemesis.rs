@@ -1,13 +1,17 @@
-//! Whoever makes things go wrong: one fault after the other, of all kinds, as chance wants it.
+//! Whoever makes things go wrong: one fault after the other, of all kinds, as chance wants it, and now and then
+//! two at once. While one fault leaves a majority, the majority has to go on.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::load::Load;
 use crate::random::Random;
+use crate::record::{Mark, Record};
 use crate::server::Cluster;
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fault {
+pub enum Fault {
     /// A process is killed.
     Kill,
     /// A machine goes down, with all that runs on it.
@@ -46,10 +50,22 @@ const LASTS_MIN: u64 = 2_200;
 const LASTS_MORE: u64 = 1_500;
 /// The longest time of peace between two faults.
 const PEACE_MAX: u64 = 1_000;
+/// How soon the majority goes on without some nodes, if clocks are right: it elects leaders, the next
+/// ticks come, and all that on a machine that is busy.
+const GOES_ON_WITHIN: Duration = Duration::from_secs(20);
+
+/// A fault, whom it strikes, and for how long.
+struct Stroke {
+    fault: Fault,
+    victims: Vec<usize>,
+    lasts_ms: u64,
+}
 
 /// Makes things go wrong.
 pub struct Nemesis<'a> {
     cluster: &'a Cluster,
+    load: &'a Load<'a>,
+    record: &'a Record,
     random: Random,
     /// By how many seconds clocks may be wrong.
     skew_max: i64,
@@ -57,89 +73,148 @@ pub struct Nemesis<'a> {
 
 impl<'a> Nemesis<'a> {
     /// One that is driven by a seed.
-    pub fn new(cluster: &'a Cluster, seed: u64, skew_max: i64) -> Nemesis<'a> {
-        Nemesis { cluster, random: Random::new(seed), skew_max }
+    pub fn new(
+        cluster: &'a Cluster,
+        load: &'a Load<'a>,
+        record: &'a Record,
+        seed: u64,
+        skew_max: i64,
+    ) -> Nemesis<'a> {
+        Nemesis { cluster, load, record, random: Random::new(seed), skew_max }
     }
 
-    /// Makes things go wrong for a while, then mends everything. Every kind comes once before any comes
-    /// again.
-    pub async fn rage(&mut self, lasting: Duration) {
+    /// Makes things go wrong for a while, then mends everything. Some kinds come first, whatever time that
+    /// takes, then two faults at once; then every kind comes once before any comes again.
+    pub async fn rage(&mut self, lasting: Duration, first: &[Fault]) {
         let begun = Instant::now();
-        let mut deck = Vec::new();
+        let mut deck = first.to_vec();
+        while !deck.is_empty() {
+            self.next(&mut deck).await;
+        }
+        self.strike_twice().await;
+        deck = FAULTS.into_iter().filter(|fault| !first.contains(fault)).collect();
         while begun.elapsed() < lasting {
             if deck.is_empty() {
                 deck = FAULTS.to_vec();
+                self.strike_twice().await;
             }
-            let fault = deck.swap_remove(self.random.below(deck.len() as u64) as usize);
-            self.inflict(fault).await;
-            self.random.moment_within(PEACE_MAX).await;
+            self.next(&mut deck).await;
         }
         self.mend();
+    }
+
+    /// Draws a fault from a deck, and lets it happen.
+    async fn next(&mut self, deck: &mut Vec<Fault>) {
+        let fault = deck.swap_remove(self.random.below(deck.len() as u64) as usize);
+        if fault == Fault::Skew {
+            return self.skew();
+        }
+        let stroke = self.aim(fault).await;
+        let mut expected = self.load.to_go_on_without(&stroke.victims).await;
+        if fault == Fault::FillDisk {
+            // It may still have room for what little it writes.
+            expected.values_mut().for_each(|term| *term = 0);
+        }
+        let mark = self.record.mark();
+        tokio::join!(self.strike(&stroke), self.goes_on(mark, &expected));
+        self.end(&stroke);
+        self.random.moment_within(PEACE_MAX).await;
+    }
+
+    /// Two faults of different nodes at once, perhaps too many for a majority: then nothing has to go
+    /// on meanwhile, but nothing may be lost or doubled either.
+    async fn strike_twice(&mut self) {
+        let some = [Fault::Isolate, Fault::Deaf, Fault::Mute, Fault::Pause, Fault::FillDisk];
+        let fault = some[self.random.below(some.len() as u64) as usize];
+        let one = self.aim(fault).await;
+        let fault = [Fault::Kill, Fault::KillMachine][self.random.below(2) as usize];
+        let mut other = self.aim(fault).await;
+        if other.victims == one.victims {
+            other.victims = vec![(one.victims[0] + 1) % self.cluster.len()];
+        }
+        tokio::join!(self.strike(&one), self.strike(&other));
+        self.end(&one);
+        self.end(&other);
+        self.random.moment_within(PEACE_MAX).await;
     }
 
     fn note(&self, what: String) {
         self.cluster.history.note(what);
     }
 
-    fn any_node(&mut self) -> usize {
-        self.random.below(self.cluster.len() as u64) as usize
+    /// Chooses whom a fault strikes: often a node that leads much, for little happens to the others.
+    async fn aim(&mut self, fault: Fault) -> Stroke {
+        let all = self.cluster.len();
+        let victim = match self.random.below(2) {
+            0 => self.cluster.most_leading_first().await[0],
+            _ => self.random.below(all as u64) as usize,
+        };
+        let size = if fault == Fault::Split { (all - 1) / 2 } else { 1 };
+        let victims = (0..size).map(|n| (victim + n) % all).collect();
+        Stroke { fault, victims, lasts_ms: LASTS_MIN + self.random.below(LASTS_MORE) }
     }
 
-    /// A victim: often one that leads much, for little happens to the others.
-    async fn victim(&mut self) -> usize {
-        match self.random.below(2) {
-            0 => self.cluster.most_leading_first().await[0],
-            _ => self.any_node(),
+    fn names(&self, stroke: &Stroke) -> String {
+        let names: Vec<_> = stroke.victims.iter().map(|at| self.cluster.name(*at)).collect();
+        names.join(", ")
+    }
+
+    /// Lets a fault happen, and time go by.
+    async fn strike(&self, stroke: &Stroke) {
+        let Stroke { fault, victims, lasts_ms } = stroke;
+        self.note(format!("{fault:?} {}", self.names(stroke)));
+        for victim in victims {
+            match fault {
+                Fault::Kill => self.cluster.kill(*victim, false),
+                Fault::KillMachine => self.cluster.kill(*victim, true),
+                Fault::Pause => self.cluster.pause(*victim),
+                Fault::FillDisk => self.cluster.fill_disk(*victim),
+                Fault::Isolate | Fault::Deaf | Fault::Mute | Fault::Split | Fault::Skew => {}
+            }
+        }
+        match fault {
+            Fault::Isolate | Fault::Split => self.cut(victims, true, true),
+            Fault::Deaf => self.cut(victims, true, false),
+            Fault::Mute => self.cut(victims, false, true),
+            _ => {}
+        }
+        Random::new(1).moment_after(*lasts_ms, 1).await;
+    }
+
+    /// It is over.
+    fn end(&self, stroke: &Stroke) {
+        self.note(format!("{:?} {} is over", stroke.fault, self.names(stroke)));
+        for victim in &stroke.victims {
+            match stroke.fault {
+                Fault::Kill | Fault::KillMachine => self.cluster.start_node(*victim),
+                Fault::Pause => self.cluster.resume(*victim),
+                Fault::FillDisk => self.cluster.node(*victim).disk.free(),
+                Fault::Isolate | Fault::Deaf | Fault::Mute | Fault::Split => {
+                    self.cluster.net.heal();
+                }
+                Fault::Skew => {}
+            }
         }
     }
 
-    /// Lets time go by while something is wrong.
-    async fn endure(&mut self) {
-        self.random.moment_after(LASTS_MIN, LASTS_MORE).await;
-    }
-
-    async fn inflict(&mut self, fault: Fault) {
-        let victim = self.victim().await;
-        let name = self.cluster.name(victim);
-        match fault {
-            Fault::Kill | Fault::KillMachine => {
-                self.note(format!("{fault:?} {name}"));
-                self.cluster.kill(victim, fault == Fault::KillMachine);
-                self.endure().await;
-                self.note(format!("{name} is started again"));
-                self.cluster.start_node(victim);
+    /// Waits until one of some jobs is launched, under a newer term than it was.
+    async fn goes_on(&self, mark: Mark, expected: &BTreeMap<String, u64>) {
+        if expected.is_empty() {
+            return; // All that ticks has most of its replicas where the fault is.
+        }
+        let begun = Instant::now();
+        let within = GOES_ON_WITHIN + Duration::from_secs(2 * self.skew_max.unsigned_abs());
+        let mut look = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            let launched = self.record.since(mark).into_iter().find(|effect| {
+                effect.begins() && expected.get(&effect.key).is_some_and(|t| effect.term() > *t)
+            });
+            if let Some(launched) = launched {
+                let (took, key) = (begun.elapsed().as_secs_f64(), launched.key);
+                return self.note(format!("{key} goes on after {took:.1} s"));
             }
-            Fault::Pause => {
-                self.note(format!("Pause {name}"));
-                self.cluster.pause(victim);
-                self.endure().await;
-                self.note(format!("{name} goes on"));
-                self.cluster.resume(victim);
-            }
-            Fault::Isolate | Fault::Deaf | Fault::Mute => {
-                self.note(format!("{fault:?} {name}"));
-                self.cut(&[victim], fault != Fault::Mute, fault != Fault::Deaf);
-                self.endure().await;
-                self.heal();
-            }
-            Fault::Split => {
-                let size = (self.cluster.len() - 1) / 2;
-                let minority: Vec<usize> =
-                    (0..size).map(|n| (victim + n) % self.cluster.len()).collect();
-                let names: Vec<_> = minority.iter().map(|at| self.cluster.name(*at)).collect();
-                self.note(format!("Split {} from the others", names.join(", ")));
-                self.cut(&minority, true, true);
-                self.endure().await;
-                self.heal();
-            }
-            Fault::FillDisk => {
-                self.note(format!("FillDisk {name}"));
-                self.cluster.fill_disk(victim);
-                self.endure().await;
-                self.note(format!("{name} has room again"));
-                self.cluster.node(victim).disk.free();
-            }
-            Fault::Skew => self.skew(),
+            assert!(begun.elapsed() < within, "R116: nobody launches any of {expected:?}");
+            look.tick().await;
         }
     }
 
@@ -155,11 +230,6 @@ impl<'a> Nemesis<'a> {
                 }
             }
         }
-    }
-
-    fn heal(&self) {
-        self.note("the network is whole again".to_owned());
-        self.cluster.net.heal();
     }
 
     /// Sets the clock of a node that has one, or of several. They stay like that.

@@ -1,11 +1,14 @@
 //! What jobs really did, written down outside of the cluster as it happens.
 //!
 //! Commands append to a file that no node knows of; requests come to this process, which appends to the
-//! same file. A line says that an attempt begins or ends, and the file has them in the order in which they
-//! happened: a single small write to a file that is opened for appending is neither torn nor overtaken.
+//! same file. A line says that an attempt begins, goes on or ends, and the file has them in the order in
+//! which they happened: a single small write to a file that is opened for appending is neither torn nor
+//! overtaken. Whoever is killed writes nothing, so only attempts that say again and again that they go
+//! on can tell how long they were there.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,11 +19,24 @@ pub struct Record {
     url: String,
 }
 
+/// How far the record was at some moment.
+#[derive(Clone, Copy)]
+pub struct Mark(usize);
+
+/// What an attempt can say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    Begins,
+    GoesOn,
+    Ends,
+}
+
 /// Something that an attempt did.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// Whether it began; otherwise it ended.
-    pub begins: bool,
+    pub what: What,
+    /// When, by the clock of this machine that nobody sets: how long it has been up.
+    pub at: Duration,
     /// The key of its job.
     pub key: String,
     /// Its run.
@@ -29,9 +45,55 @@ pub struct Effect {
     pub token: u64,
     /// When it was due.
     pub due: String,
-    /// The node whose worker ran it.
-    #[allow(dead_code, reason = "it is shown when a check fails")]
+    /// The node whose worker ran it: its id, or its address if it was a request.
     pub instance: String,
+}
+
+/// Bits of a fencing token below the term.
+const TOKEN_BITS: u32 = 36;
+/// How often a long command says that it goes on.
+const BEAT: Duration = Duration::from_millis(200);
+
+impl Effect {
+    /// Whether it is a beginning.
+    pub fn begins(&self) -> bool {
+        self.what == What::Begins
+    }
+
+    /// The term of the leader that launched it.
+    pub fn term(&self) -> u64 {
+        self.token >> TOKEN_BITS
+    }
+
+    /// The number of the node whose worker ran it, if it was a command.
+    pub fn node(&self) -> Option<u64> {
+        match self.instance.split('.').collect::<Vec<_>>()[..] {
+            [_] => Some(1),
+            [_, node] => node.parse().ok(),
+            _ => None, // An address.
+        }
+    }
+
+    fn parse(line: &str) -> Effect {
+        let parts: Vec<&str> = line.split(' ').collect();
+        let [what, at, key, run, token, due, instance] = parts[..] else {
+            panic!("a torn line in the record: {line}")
+        };
+        let what = match what {
+            "begins" => What::Begins,
+            "goes-on" => What::GoesOn,
+            _ => What::Ends,
+        };
+        let at = Duration::from_secs_f64(at.parse().unwrap());
+        let [key, run, due, instance] = [key, run, due, instance].map(str::to_owned);
+        Effect { what, at, key, run, token: token.parse().unwrap(), due, instance }
+    }
+}
+
+/// How long this machine has been up.
+pub fn up() -> Duration {
+    let text = std::fs::read_to_string("/proc/uptime").unwrap();
+    Duration::from_secs_f64(text.split(' ').next().unwrap().parse().unwrap())
 }
 
 /// What an attempt is told, in the order in which it is written down.
@@ -55,11 +117,25 @@ impl Record {
 
     /// A command that writes down that it begins, takes so many seconds, and writes down that it ends.
     pub fn command(&self, seconds: f64) -> String {
-        let file = self.file.display();
-        let line = "$BELLWETHER_KEY $BELLWETHER_RUN_ID $BELLWETHER_FENCING_TOKEN \
-                    $BELLWETHER_SCHEDULED_AT $BELLWETHER_INSTANCE";
         let wait = if seconds > 0.0 { format!("sleep {seconds}; ") } else { String::new() };
-        format!("echo \"begin {line}\" >> {file}; {wait}echo \"end {line}\" >> {file}")
+        format!("{} say begins; {wait}say ends", self.say())
+    }
+
+    /// The same, and it says again and again that it goes on.
+    pub fn long_command(&self, takes: Duration) -> String {
+        let (times, beat) = (takes.as_millis() / BEAT.as_millis(), BEAT.as_secs_f64());
+        format!(
+            "{} say begins; for n in $(seq {times}); do sleep {beat}; say goes-on; done; say ends",
+            self.say()
+        )
+    }
+
+    /// A function of the shell that writes down what an attempt does.
+    fn say(&self) -> String {
+        let file = self.file.display();
+        let told = "$BELLWETHER_KEY $BELLWETHER_RUN_ID $BELLWETHER_FENCING_TOKEN \
+                    $BELLWETHER_SCHEDULED_AT $BELLWETHER_INSTANCE";
+        format!("say() {{ read up rest < /proc/uptime; echo \"$1 $up {told}\" >> {file}; }};")
     }
 
     /// Where requests are written down.
@@ -69,17 +145,24 @@ impl Record {
 
     /// Everything so far, in order.
     pub fn read(&self) -> Vec<Effect> {
-        let text = std::fs::read_to_string(&self.file).unwrap();
-        let parse = |line: &str| {
-            let parts: Vec<&str> = line.split(' ').collect();
-            let [what, key, run, token, due, instance] = parts[..] else {
-                panic!("a torn line in the record: {line}")
-            };
-            let [key, run, due, instance] = [key, run, due, instance].map(str::to_owned);
-            let token = token.parse().unwrap();
-            Effect { begins: what == "begin", key, run, token, due, instance }
-        };
-        text.lines().map(parse).collect()
+        self.since(Mark(0))
+    }
+
+    /// How far it is now.
+    pub fn mark(&self) -> Mark {
+        Mark(self.text().len())
+    }
+
+    /// Everything since then, in order.
+    pub fn since(&self, mark: Mark) -> Vec<Effect> {
+        self.text()[mark.0..].lines().map(Effect::parse).collect()
+    }
+
+    /// The lines that are complete.
+    fn text(&self) -> String {
+        let mut text = std::fs::read_to_string(&self.file).unwrap();
+        text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+        text
     }
 }
 
@@ -103,8 +186,9 @@ async fn answer(mut stream: TcpStream, file: PathBuf) {
     let told = TOLD.iter().map(|name| header(name)).collect::<Vec<_>>().join(" ");
     let from = stream.peer_addr().map(|from| from.ip().to_string()).unwrap_or_default();
     let mut into = std::fs::File::options().append(true).open(file).unwrap();
-    for what in ["begin", "end"] {
-        into.write_all(format!("{what} {told} {from}\n").as_bytes()).unwrap();
+    for what in ["begins", "ends"] {
+        let line = format!("{what} {:.2} {told} {from}\n", up().as_secs_f64());
+        into.write_all(line.as_bytes()).unwrap();
     }
     // One request each, and it is said so: another one must not be sent into what is being closed.
     let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";

@@ -14,6 +14,7 @@ use crate::clock::{self, Clock};
 use crate::disk::Disk;
 use crate::history::History;
 use crate::net::Net;
+use crate::record;
 
 /// How long anything may take, on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -52,6 +53,18 @@ pub struct Cluster {
     pub net: Net,
     /// What happened to it.
     pub history: History,
+    /// The numbers of its nodes.
+    numbers: Vec<u64>,
+    halts: Mutex<Vec<Halt>>,
+}
+
+/// A process was killed or stood still, while what it had started went on.
+#[derive(Clone, Debug)]
+pub struct Halt {
+    /// The number of its node.
+    pub node: u64,
+    /// When, by how long this machine has been up.
+    pub at: Duration,
 }
 
 /// How nodes differ from one another.
@@ -154,11 +167,16 @@ impl Cluster {
             let server = format!("{}:2355", net.address(at));
             clients.push(Client::builder().server(server).timeout(ANSWER_WITHIN).build().unwrap());
         }
-        let cluster = Cluster { nodes, clients, net, history };
+        let (numbers, halts) = (Vec::new(), Mutex::default());
+        let mut cluster = Cluster { nodes, clients, net, history, numbers, halts };
         cluster.start_node(0);
         cluster.until_ready(0).await;
         (1..cluster.len()).for_each(|at| cluster.start_node(at));
         cluster.settled().await;
+        let known = cluster.anywhere("who is there", async |client| client.cluster().await).await;
+        let number =
+            |name: &&str| known.nodes.iter().find(|node| node.name == **name).unwrap().node;
+        cluster.numbers = NAMES[..cluster.len()].iter().map(number).collect();
         cluster
     }
 
@@ -177,6 +195,20 @@ impl Cluster {
         NAMES[at]
     }
 
+    /// The node that has a number.
+    pub fn at(&self, number: u64) -> usize {
+        self.numbers.iter().position(|known| *known == number).unwrap()
+    }
+
+    /// Which processes were killed or stood still so far.
+    pub fn halts(&self) -> Vec<Halt> {
+        self.halts.lock().clone()
+    }
+
+    fn halted(&self, at: usize) {
+        self.halts.lock().push(Halt { node: self.numbers[at], at: record::up() });
+    }
+
     /// Starts a node, or starts it again.
     pub fn start_node(&self, at: usize) {
         self.node(at).spawn(&self.net);
@@ -187,14 +219,16 @@ impl Cluster {
         let mut node = self.node(at);
         node.wanted = false;
         node.signal(Signal::SIGKILL);
-        if machine {
-            self.net.kill_all(at);
+        match machine {
+            true => self.net.kill_all(at),
+            false => self.halted(at),
         }
         node.reap();
     }
 
     /// Lets a node stand still.
     pub fn pause(&self, at: usize) {
+        self.halted(at);
         self.node(at).signal(Signal::SIGSTOP);
     }
 
