@@ -20,44 +20,97 @@ pub struct Server {
     peer: String,
     listen: String,
     join: Option<String>,
+    /// The directory with its certificate, if it has one.
+    certs: Option<PathBuf>,
     process: Child,
     /// How to talk to it.
     pub client: Client,
 }
 
-fn spawn(name: &str, dir: &Path, listen: &str, peer: &str, join: Option<&str>) -> Child {
-    let log = dir.join(format!("{name}.log"));
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+/// How a node is started.
+struct Start<'a> {
+    name: &'a str,
+    dir: &'a Path,
+    listen: &'a str,
+    peer: &'a str,
+    join: Option<&'a str>,
+    certs: Option<&'a Path>,
+}
+
+impl Start<'_> {
+    fn spawn(&self) -> Child {
+        let Start { name, dir, listen, peer, join, certs } = self;
+        let log = dir.join(format!("{name}.log"));
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bellwether"));
+        command
+            .args(["server", "--name", name, "--listen", listen, "--peer-listen", peer])
+            .args(["--zone", &format!("zone-{name}")])
+            .args(["--worker-slots", "16", "--worker-heartbeat", "500ms", "--worker-lease", "3s"])
+            .arg("--data-dir")
+            .arg(dir.join(name));
+        match join {
+            Some(join) => command.args(["--join", join]),
+            None => command.args(["--shards", "6"]),
+        };
+        if let Some(certs) = certs {
+            command.arg("--peer-ca").arg(certs.join("ca.crt"));
+            command.arg("--peer-cert").arg(certs.join(format!("{name}.crt")));
+            command.arg("--peer-key").arg(certs.join(format!("{name}.key")));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    }
+}
+
+/// Makes a certificate for a node at an address, of the authority of a directory, unless it has one there.
+pub fn certify(certs: &Path, name: &str, address: &str) {
+    if certs.join(format!("{name}.crt")).exists() {
+        return;
+    }
+    let host = address.split(':').next().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bellwether"));
-    command
-        .args(["server", "--name", name, "--listen", listen, "--peer-listen", peer])
-        .args(["--zone", &format!("zone-{name}")])
-        .args(["--worker-slots", "16", "--worker-heartbeat", "500ms", "--worker-lease", "3s"])
-        .arg("--data-dir")
-        .arg(dir.join(name));
-    match join {
-        Some(join) => command.args(["--join", join]),
-        None => command.args(["--shards", "6"]),
-    };
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    command.args(["cluster", "certs", "--node", name, "--address", host]).arg("--dir").arg(certs);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 impl Server {
     /// Starts a new node and waits until it is ready.
     pub async fn start(dir: &Path, name: &str, join: Option<&str>) -> Server {
-        let (listen, peer) = (own_address(), own_address());
-        let process = spawn(name, dir, &listen, &peer, join);
-        let client = Client::new(&listen).unwrap();
-        let join = join.map(str::to_owned);
-        let (name, dir) = (name.to_owned(), dir.to_owned());
-        let mut server = Server { name, dir, peer, listen, join, process, client };
+        Server::start_with(dir, name, join, None).await
+    }
+
+    /// The same, with a certificate of the authority of a directory.
+    pub async fn start_with(
+        dir: &Path,
+        name: &str,
+        join: Option<&str>,
+        certs: Option<&Path>,
+    ) -> Server {
+        let mut server = Server::spawn(dir, name, join, certs);
         server.until_ready().await;
         server
     }
 
+    /// Starts a new node, which may never be ready.
+    pub fn spawn(dir: &Path, name: &str, join: Option<&str>, certs: Option<&Path>) -> Server {
+        let (listen, peer) = (own_address(), own_address());
+        if let Some(certs) = certs {
+            certify(certs, name, &peer);
+        }
+        let start = Start { name, dir, listen: &listen, peer: &peer, join, certs };
+        let process = start.spawn();
+        let client = Client::new(&listen).unwrap();
+        let (join, certs) = (join.map(str::to_owned), certs.map(Path::to_owned));
+        let (name, dir) = (name.to_owned(), dir.to_owned());
+        Server { name, dir, peer, listen, join, certs, process, client }
+    }
+
     /// Starts it again where it was.
     pub async fn start_again(&mut self) {
-        self.process = spawn(&self.name, &self.dir, &self.listen, &self.peer, self.join.as_deref());
+        let Server { name, dir, listen, peer, .. } = &*self;
+        let (join, certs) = (self.join.as_deref(), self.certs.as_deref());
+        self.process = Start { name, dir, listen, peer, join, certs }.spawn();
         self.until_ready().await;
     }
 
@@ -141,11 +194,16 @@ pub struct Trio {
 impl Trio {
     /// Starts them in a directory, and waits until replicas and leaders are spread.
     pub async fn start(dir: &Path) -> Trio {
-        let first = Server::start(dir, "a", None).await;
+        Trio::start_with(dir, None).await
+    }
+
+    /// The same, with certificates of the authority of a directory.
+    pub async fn start_with(dir: &Path, certs: Option<&Path>) -> Trio {
+        let first = Server::start_with(dir, "a", None, certs).await;
         let join = first.peer().to_owned();
         let (second, third) = tokio::join!(
-            Server::start(dir, "b", Some(&join)),
-            Server::start(dir, "c", Some(&join))
+            Server::start_with(dir, "b", Some(&join), certs),
+            Server::start_with(dir, "c", Some(&join), certs)
         );
         let trio = Trio { nodes: vec![first, second, third] };
         trio.settled().await;

@@ -36,7 +36,7 @@ pub fn never(effects: &[Effect], halts: &[Halt]) -> usize {
                 older.node() == Some(halt.node) && (older.at..newer.at).contains(&halt.at)
             });
             assert!(excused, "R65: {overlap:?}, but {newer:?}");
-            println!("EXCUSED {:?} {overlap:?} {newer:?}", overlap.at - newer.at);
+            println!("nobody was there to stop it: {overlap:?}, but {newer:?}");
         }
     }
     several
