@@ -187,10 +187,15 @@ fn settle(engine: &DiskEngine, what: &Restore) -> Result<RestoreRow> {
     };
     let store = StoreRow { id: what.id.clone(), shards: old.shards, created_ms: what.now.0 };
     let put = |key: Bytes, value: Bytes| Op::Put { family: Family::Meta, key, value };
-    let ops = vec![
+    let mut ops = vec![
         put(key::restore(what.now), record::encode(&row)),
         put(key::store_row(), record::encode(&store)),
     ];
+    // The nodes of the old cluster are none of the new one: it has yet to get its own.
+    let (from, to) = key::nodes(0);
+    for node in engine.view().scan(Family::Meta, &from, &to) {
+        ops.push(Op::Delete { family: Family::Meta, key: node?.0 });
+    }
     let term = engine.acquire(0)?;
     engine.commit(Batch { shard: 0, term, ops })?;
     Ok(row)

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bellwether_core::waist::Shard;
+use bellwether_core::waist::{Family, Shard};
+use bellwether_store::Engine;
 use openraft::ChangeMembers;
 use openraft::async_runtime::{Instant, WatchReceiver};
 use openraft::errors::RaftError;
@@ -171,19 +172,59 @@ impl RaftEngine {
     /// Begins all groups that have not been begun with this node as their only member, and leads
     /// them. Only for the first node of a new cluster.
     ///
+    /// Tables that were there before, such as those of a restore, have rows that no entry of the log has
+    /// written. What the log of such a shard has so far is purged, so that whoever joins needs a copy. If this is
+    /// interrupted, it has to be done again before anybody may join.
+    ///
     /// # Errors
-    /// When it does not lead them in time.
+    /// When it does not lead them in time, or the tables cannot be read or made durable.
     pub async fn found(&self, peer: &Peer) -> Result<(), RaftOpenError> {
         let node = self.identity.node;
         for shard in self.replicas() {
             let raft = self.raft(shard)?;
+            let has_rows = self.has_rows(shard)?;
             if !raft.is_initialized().await.map_err(group_error)? {
                 let alone = BTreeMap::from([(node, peer.clone())]);
                 raft.initialize(alone).await.map_err(group_error)?;
                 self.wait_to_lead(shard).await?;
             }
+            if has_rows {
+                self.purge(shard).await?;
+            }
         }
         self.lead_alone(peer).await
+    }
+
+    fn has_rows(&self, shard: Shard) -> Result<bool, RaftOpenError> {
+        let (view, from) = (self.tables.view(), shard.to_be_bytes());
+        let to = shard.checked_add(1).map_or(vec![0xff; 3], |next| next.to_be_bytes().to_vec());
+        for family in Family::ALL {
+            if let Some(row) = view.scan(family, &from, &to).next() {
+                row.map_err(group_error)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes the tables of a shard durable, and purges from its log all that has been applied to them.
+    async fn purge(&self, shard: Shard) -> Result<(), RaftOpenError> {
+        let raft = self.raft(shard)?;
+        let applied = raft.metrics().borrow_watched().last_applied;
+        let Some(upto) = applied.map(|at| at.index) else { return Ok(()) };
+        raft.trigger().snapshot().await.map_err(group_error)?;
+        let durable = |metrics: &RaftMetrics<Types>| {
+            metrics.snapshot.as_ref().is_some_and(|at| at.index >= upto)
+        };
+        let waiting = raft.wait(Some(LEAD_WITHIN));
+        waiting.metrics(durable, "the tables are durable").await.map_err(group_error)?;
+        raft.trigger().purge_log(upto).await.map_err(group_error)?;
+        let purged = |metrics: &RaftMetrics<Types>| {
+            metrics.purged.as_ref().is_some_and(|at| at.index >= upto)
+        };
+        let waiting = raft.wait(Some(LEAD_WITHIN));
+        waiting.metrics(purged, "the log is purged").await.map_err(group_error)?;
+        Ok(())
     }
 
     /// Leads the groups in which this node alone votes, at once: there is nobody to wait for. They

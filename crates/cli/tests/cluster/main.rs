@@ -26,6 +26,7 @@ mod random;
 #[allow(dead_code)]
 mod record;
 mod removal;
+mod restore;
 mod seat;
 mod server;
 mod status;
