@@ -10,12 +10,15 @@ use std::time::Duration;
 
 use bellwether_core::waist::Shard;
 use openraft::async_runtime::WatchReceiver;
+use openraft::metrics::RaftMetrics;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::engine::{RaftOpenError, group_error};
 use crate::log::{Load, Log};
 use crate::member::{Group, Members};
 use crate::net::Copies;
+use crate::types::Types;
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -81,7 +84,11 @@ async fn compact_all(log: &Log, members: &Members, copies: &Copies) {
             let needed_after = copies.need_after(load.group);
             let applied = member.raft.metrics().borrow_watched().last_applied.map(|at| at.index);
             match step(&load, needed_after, applied) {
-                Some(Step::Compact { upto }) => compact(load.group, &member.raft, upto).await,
+                Some(Step::Compact { upto }) => {
+                    if let Err(error) = compact(&member.raft, upto).await {
+                        tracing::debug!(shard = load.group, %error, "a group could not be compacted");
+                    }
+                }
                 Some(Step::Carry) => carry(log, load.group).await,
                 None => {}
             }
@@ -151,22 +158,18 @@ async fn carry(log: &Log, shard: Shard) {
 }
 
 /// Makes durable what the tables of a group have, unless they are, and purges what of it is old from the log.
-async fn compact(shard: Shard, raft: &Group, upto: u64) {
-    let durable = raft.metrics().borrow_watched().snapshot.is_some_and(|at| at.index >= upto);
-    if !durable && raft.trigger().snapshot().await.is_err() {
-        return;
+///
+/// # Errors
+/// When they are not durable in time, or the group has stopped.
+pub(crate) async fn compact(raft: &Group, upto: u64) -> Result<(), RaftOpenError> {
+    let is_durable =
+        |metrics: &RaftMetrics<Types>| metrics.snapshot.is_some_and(|at| at.index >= upto);
+    if !is_durable(&raft.metrics().borrow_watched()) {
+        raft.trigger().snapshot().await.map_err(group_error)?;
     }
     let waiting = raft.wait(Some(WITHIN));
-    let built = waiting.metrics(
-        |metrics| metrics.snapshot.is_some_and(|at| at.index >= upto),
-        "the tables are durable",
-    );
-    match built.await {
-        Ok(_) => {
-            let _ = raft.trigger().purge_log(upto).await;
-        }
-        Err(error) => tracing::debug!(shard, %error, "a group could not be compacted"),
-    }
+    waiting.metrics(is_durable, "the tables are durable").await.map_err(group_error)?;
+    raft.trigger().purge_log(upto).await.map_err(group_error)
 }
 
 #[cfg(test)]

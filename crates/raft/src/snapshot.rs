@@ -120,19 +120,9 @@ impl Receiving {
     /// # Errors
     /// When they cannot be removed.
     pub fn forget_all_but(&self, shards: &BTreeSet<Shard>) -> io::Result<()> {
-        for entry in fs::read_dir(&self.dir)? {
-            let path = entry?.path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            let of = name.as_deref().and_then(|name| {
-                let (shard, _) =
-                    name.strip_prefix("shard-")?.strip_suffix(".copy")?.split_once('.')?;
-                shard.parse::<Shard>().ok()
-            });
-            if of.is_some_and(|shard| !shards.contains(&shard)) {
-                discard(&path)?;
-            }
-        }
-        Ok(())
+        self.all_complete(|shard| !shards.contains(&shard))?
+            .iter()
+            .try_for_each(|path| discard(path))
     }
 
     /// Removes all complete copies of a shard. Only while nobody takes any in.
@@ -140,7 +130,7 @@ impl Receiving {
     /// # Errors
     /// When they cannot be removed.
     pub fn forget(&self, shard: Shard) -> io::Result<()> {
-        self.all_complete(shard)?.iter().try_for_each(|path| discard(path))
+        self.all_complete(|of| of == shard)?.iter().try_for_each(|path| discard(path))
     }
 
     /// The newest copy of a shard that has been received and not yet been taken in to the end, if
@@ -150,7 +140,7 @@ impl Receiving {
     /// When they cannot be read.
     pub fn complete(&self, shard: Shard) -> io::Result<Option<PathBuf>> {
         let mut newest = None;
-        for path in self.all_complete(shard)? {
+        for path in self.all_complete(|of| of == shard)? {
             match meta_of(&path) {
                 Ok(meta) => newest = newest.max(Some((meta.last_log_id, path))),
                 // One that was not wanted any more is being removed.
@@ -161,15 +151,13 @@ impl Receiving {
         Ok(newest.map(|(_, path)| path))
     }
 
-    fn all_complete(&self, shard: Shard) -> io::Result<Vec<PathBuf>> {
-        let begin = format!("shard-{shard}.");
+    /// The complete copies of some shards.
+    fn all_complete(&self, wanted: impl Fn(Shard) -> bool) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.starts_with(&begin) && name.ends_with(".copy") {
-                found.push(entry.path());
+            let path = entry?.path();
+            if complete_of(&path).is_some_and(&wanted) {
+                found.push(path);
             }
         }
         Ok(found)
@@ -188,6 +176,13 @@ impl Receiving {
         incoming.write(&position)?;
         Ok(incoming)
     }
+}
+
+/// Of which shard a file is a complete copy, if it is one.
+fn complete_of(path: &Path) -> Option<Shard> {
+    let name = path.file_name()?.to_str()?;
+    let (shard, _) = name.strip_prefix("shard-")?.strip_suffix(".copy")?.split_once('.')?;
+    shard.parse().ok()
 }
 
 /// Removes the file of a copy, if it is still there: one that was taken in has been removed.

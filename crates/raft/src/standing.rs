@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bellwether_core::key::shard_range;
 use bellwether_core::waist::{Family, Shard};
 use bellwether_store::Engine;
 use openraft::ChangeMembers;
@@ -13,6 +14,7 @@ use openraft::metrics::{RaftMetrics, RaftServerMetrics, WaitError};
 use openraft::raft::ReadPolicy;
 use openraft::type_config::alias::WatchReceiverOf;
 
+use crate::compaction::compact;
 use crate::engine::{RaftEngine, RaftOpenError, group_error};
 use crate::member::{Group, leads_alone};
 use crate::types::{Peer, Types};
@@ -196,8 +198,7 @@ impl RaftEngine {
     }
 
     fn has_rows(&self, shard: Shard) -> Result<bool, RaftOpenError> {
-        let (view, from) = (self.tables.view(), shard.to_be_bytes());
-        let to = shard.checked_add(1).map_or(vec![0xff; 3], |next| next.to_be_bytes().to_vec());
+        let (view, (from, to)) = (self.tables.view(), shard_range(shard));
         for family in Family::ALL {
             if let Some(row) = view.scan(family, &from, &to).next() {
                 row.map_err(group_error)?;
@@ -212,19 +213,10 @@ impl RaftEngine {
         let raft = self.raft(shard)?;
         let applied = raft.metrics().borrow_watched().last_applied;
         let Some(upto) = applied.map(|at| at.index) else { return Ok(()) };
-        raft.trigger().snapshot().await.map_err(group_error)?;
-        let durable = |metrics: &RaftMetrics<Types>| {
-            metrics.snapshot.as_ref().is_some_and(|at| at.index >= upto)
-        };
-        let waiting = raft.wait(Some(LEAD_WITHIN));
-        waiting.metrics(durable, "the tables are durable").await.map_err(group_error)?;
-        raft.trigger().purge_log(upto).await.map_err(group_error)?;
-        let purged = |metrics: &RaftMetrics<Types>| {
-            metrics.purged.as_ref().is_some_and(|at| at.index >= upto)
-        };
-        let waiting = raft.wait(Some(LEAD_WITHIN));
-        waiting.metrics(purged, "the log is purged").await.map_err(group_error)?;
-        Ok(())
+        compact(&raft, upto).await?;
+        let purged =
+            |metrics: &RaftMetrics<Types>| metrics.purged.is_some_and(|at| at.index >= upto);
+        self.wait(shard, LEAD_WITHIN, purged).await
     }
 
     /// Leads the groups in which this node alone votes, at once: there is nobody to wait for. They

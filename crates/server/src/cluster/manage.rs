@@ -101,10 +101,9 @@ impl Cluster {
         Rules::wanted_by(others.chain([self.row().replicas]))
     }
 
-    /// How many voters a shard is to have, as nodes are now.
-    pub fn voters_wanted(&self, shard: Shard) -> usize {
-        let (first, other) = placement::voters_wanted(&self.nodes(), &self.rules(), clock::now());
-        if shard == placement::FIRST_SHARD { first } else { other }
+    /// How many voters shards are to have, as nodes are now: the first one, and any other.
+    pub fn voters_wanted(&self) -> (usize, usize) {
+        placement::voters_wanted(&self.nodes(), &self.rules(), clock::now())
     }
 
     fn nodes(&self) -> Vec<placement::Node> {

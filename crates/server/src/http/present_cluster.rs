@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bellwether_api::{Cluster as ApiCluster, Instant, Node as ApiNode, Restored, ShardState};
+use bellwether_core::placement::FIRST_SHARD;
 use bellwether_core::record::{NodeRow, NodeState};
 use bellwether_core::time::Time;
 use bellwether_core::waist::Shard;
@@ -20,11 +21,11 @@ pub fn cluster(cluster: &Cluster, restored: Vec<Restored>) -> ApiCluster {
     let said: Vec<&Said> = std::iter::once(&own).chain(heard).collect();
     let rows = std::iter::once(&own.row).chain(others.iter().map(|known| &known.row));
     let names: BTreeMap<u64, String> = rows.map(|row| (row.node, row.name.clone())).collect();
-    let shards = (0..cluster.identity.shards).map(|number| ShardState {
-        voters_wanted: cluster.voters_wanted(number) as u64,
-        ..shard(number, &said, &names)
-    });
-    let shards: Vec<ShardState> = shards.collect();
+    let (first, other_shards) = cluster.voters_wanted();
+    let wanted = |number| if number == FIRST_SHARD { first } else { other_shards };
+    let shards: Vec<ShardState> = (0..cluster.identity.shards)
+        .map(|number| shard(number, wanted(number), &said, &names))
+        .collect();
     let mut nodes: Vec<ApiNode> = others.iter().map(|known| other(known, &shards)).collect();
     nodes.push(this(&own, &shards));
     nodes.sort_by_key(|node| node.node);
@@ -77,7 +78,12 @@ fn node(row: &NodeRow, state: &str, said: Option<&Said>, shards: &[ShardState]) 
 }
 
 /// A shard, as whoever leads it says, or the newest of its replicas.
-fn shard(number: Shard, said: &[&Said], names: &BTreeMap<u64, String>) -> ShardState {
+fn shard(
+    number: Shard,
+    voters_wanted: usize,
+    said: &[&Said],
+    names: &BTreeMap<u64, String>,
+) -> ShardState {
     let name = |node: &u64| names.get(node).cloned().unwrap_or_else(|| format!("node {node}"));
     let replicas: Vec<(u64, &SaidOfReplica)> = said
         .iter()
@@ -101,7 +107,7 @@ fn shard(number: Shard, said: &[&Said], names: &BTreeMap<u64, String>) -> ShardS
         leader: leader.as_ref().map(name),
         term: acting.map_or(0, |acting| acting.term),
         voters: newest.iter().flat_map(|(_, replica)| &replica.voters).map(name).collect(),
-        voters_wanted: 0,
+        voters_wanted: voters_wanted as u64,
         learners: newest.iter().flat_map(|(_, replica)| &replica.learners).map(name).collect(),
         lag: replicas
             .iter()
@@ -157,12 +163,12 @@ mod tests {
         let names = [(1, "a"), (2, "b"), (4, "d"), (5, "e")];
         let names = names.map(|(node, name)| (node, name.to_owned())).into();
         let (one, two) = (said(1, 2, 80, Some(700)), said(2, 2, 90, Some(500)));
-        let shown = shard(3, &[&one, &two], &names);
+        let shown = shard(3, 3, &[&one, &two], &names);
         assert_eq!(shown.voters, ["a", "b", "d"]);
         assert_eq!(shown.down, ["d", "e"]);
         assert_eq!(shown.lag, [("a".to_owned(), 10), ("b".to_owned(), 0)].into());
         assert_eq!(shown.bytes, 500, "as its leader says");
         let led_elsewhere = said(1, 4, 80, Some(700));
-        assert_eq!(shard(3, &[&led_elsewhere], &names).bytes, 700);
+        assert_eq!(shard(3, 3, &[&led_elsewhere], &names).bytes, 700);
     }
 }

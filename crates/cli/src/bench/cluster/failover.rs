@@ -49,8 +49,8 @@ pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> any
     let watched = Watched::start(&nodes, &dir.join("starts")).await?;
     let (mut waits, mut lateness) = (Vec::new(), Vec::new());
     for n in 0..args.kills {
-        let begin = begin(args.at_minute);
-        let seen = without(&mut nodes, &watched, n as usize % 3, Way::Killed, begin).await?;
+        let (victim, way) = (n as usize % 3, Way::Killed);
+        let seen = without(&mut nodes, &watched, victim, way, args.at_minute).await?;
         waits.extend(seen.iter().map(|(wait, _)| *wait));
         eprintln!("kill {}: {}", n + 1, line(seen.iter().map(|(wait, _)| *wait)));
     }
@@ -62,8 +62,8 @@ pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> any
     let worst = quantile(&mut waits, 1.0);
     figures.add("failover_max", what("worst"), worst, "ms", Some("< 4,000"));
     for n in 0..args.stops {
-        let begin = begin(args.at_minute);
-        let seen = without(&mut nodes, &watched, n as usize % 3, Way::Stopped, begin).await?;
+        let (victim, way) = (n as usize % 3, Way::Stopped);
+        let seen = without(&mut nodes, &watched, victim, way, args.at_minute).await?;
         lateness.extend(seen.iter().map(|(_, late)| *late));
         eprintln!("stop {}: {}", n + 1, line(seen.iter().map(|(_, late)| *late)));
     }
@@ -90,12 +90,12 @@ async fn without(
     watched: &Watched,
     victim: usize,
     way: Way,
-    begin: impl FnOnce(Time) -> Time,
+    at_minute: bool,
 ) -> anyhow::Result<Vec<(f64, f64)>> {
     nodes.spread().await?;
     watched.forget()?;
     let count = RATE * SPAN_MS / 1_000;
-    let first = begin(load::now());
+    let first = first_due(load::now(), at_minute);
     let due = Due::Spread(first, SPAN_MS);
     load::create_at(&nodes.urls(), JOB_TYPE, count, 3, due).await?;
     let wait = first.plus_ms(LEAD_MS).since_ms(load::now());
@@ -114,16 +114,14 @@ async fn without(
 }
 
 /// When the first of these is due: soon, or so that the node goes just before the next minute begins.
-fn begin(at_minute: bool) -> impl FnOnce(Time) -> Time {
-    move |now| {
-        let soon = now.plus_ms(2_000);
-        if !at_minute {
-            return soon;
-        }
-        let before = i64::try_from(LEAD_MS + BEFORE_MINUTE_MS).unwrap_or(0);
-        let minute = ((soon.0 + before).div_euclid(MINUTE_MS) + 1) * MINUTE_MS;
-        Time(minute - before)
+fn first_due(now: Time, at_minute: bool) -> Time {
+    let soon = now.plus_ms(2_000);
+    if !at_minute {
+        return soon;
     }
+    let before = (LEAD_MS + BEFORE_MINUTE_MS) as i64;
+    let minute = ((soon.0 + before).div_euclid(MINUTE_MS) + 1) * MINUTE_MS;
+    Time(minute - before)
 }
 
 fn seen(shard: u16, gone: u64, starts: &[Start]) -> anyhow::Result<(f64, f64)> {
