@@ -5,13 +5,14 @@ CARGO ?= cargo
 DATA_DIR ?= data
 LISTEN ?= 127.0.0.1:2355
 
-.PHONY: help run cluster test soak check fix bench sim sims openapi clean
+.PHONY: help run cluster test soak upgrade check fix bench sim sims openapi clean
 
 help:
 	@echo "make run     build and start a complete system on this machine"
 	@echo "make cluster the same as three nodes and a worker, to kill some of them"
 	@echo "make test    run every test"
 	@echo "make soak    real clusters under faults for long: DURATION=… seconds, SEED=…"
+	@echo "make upgrade a real cluster from another revision to this one under load: FROM=REVISION"
 	@echo "make check   formatting, lints and docs, without changing anything"
 	@echo "make fix     rewrite what can be rewritten"
 	@echo "make bench   measure (takes about 15 minutes)"
@@ -54,6 +55,10 @@ soak:
 	@scripts/tools.sh test
 	NEMESIS_SECONDS=$(DURATION) NEMESIS_SHOW=1 $(if $(filter-out 0,$(SEED)),NEMESIS_SEED=$(SEED)) \
 		$(CARGO) test --locked --package bellwether --test nemesis -- --nocapture --test-threads 1
+
+upgrade:
+	@scripts/tools.sh test
+	scripts/upgrade.sh "$(FROM)"
 
 sim:
 	$(CARGO) run --quiet --locked --package bellwether-sim -- --seed $(SEED) --trace

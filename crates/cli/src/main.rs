@@ -40,6 +40,10 @@ fn main() -> ExitCode {
     if let Some(directory) = commands::worker::supervised(std::env::args_os()) {
         return commands::worker::supervise(&directory);
     }
+    // And one of these beside a server that runs commands itself.
+    if let Some(instance) = commands::server::guarded(std::env::args_os()) {
+        return commands::server::guard(&instance);
+    }
     let command = Cli::command();
     for remark in arguments::misspelt_variables(&command, std::env::vars_os().map(|(name, _)| name))
     {

@@ -9,12 +9,12 @@
 use std::path::PathBuf;
 
 use bellwether_core::record::{
-    self, AmqpBroker, AttemptResult, BasicAuth, BatchRow, Broker, Cause, CommandTarget, Definition,
-    Event, EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, Item, ItemChunk, JobRow,
-    JobState, KafkaBroker, KeyRow, LastRun, Mark, Misfire, NatsBroker, OneOff, OutputChunk,
-    Overlap, PartRow, PublishTarget, Resources, RestoreRow, Retention, Retry, Rule, RuleForm, Run,
-    RunRow, RunStatus, Schedule, ShardRow, StoreRow, Success, Target, TargetWorkers, Tick,
-    TokenRow,
+    self, AmqpBroker, AttemptResult, Audit, BasicAuth, BatchRow, Broker, Cause, CommandTarget,
+    Definition, Event, EventKind, Filed, GroupRow, HandlerTarget, Header, HttpTarget, Item,
+    ItemChunk, JobRow, JobState, KafkaBroker, KeyRow, LastRun, Mark, Misfire, NatsBroker, NodeRow,
+    NodeState, OneOff, OutputChunk, Overlap, PartRow, PublishTarget, QueueRow, Resources,
+    RestoreRow, Retention, Retry, Rule, RuleForm, Run, RunRow, RunStatus, Schedule, ShardRow,
+    StoreRow, Success, Target, TargetWorkers, Tick, TokenRow,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -322,6 +322,33 @@ fn states_of_version_1_are_readable() {
             expires_ms: Some(2),
         },
     );
+}
+
+#[test]
+fn nodes_queues_and_what_was_done_are_as_they_were() {
+    let node = NodeRow {
+        node: 1,
+        name: "a".into(),
+        peer_address: "10.0.0.1:2356".into(),
+        api_address: "10.0.0.1:2355".into(),
+        zone: "rack-1".into(),
+        joined_ms: 2,
+        state: NodeState::Leaving as i32,
+        join_id: "j".into(),
+        replicas: 3,
+    };
+    check("node-row", &node);
+    let mark = Mark { at_ms: 1, by: "ana".into(), until_ms: Some(2), note: "why".into() };
+    check("queue-row", &QueueRow { concurrency: 1, rate_milli: 2, paused: Some(mark) });
+    let audit = Audit {
+        actor: "ana".into(),
+        action: "job.create".into(),
+        subject: "s".into(),
+        namespace: "team".into(),
+        detail: "text".into(),
+        jobs: vec![1, 2],
+    };
+    check("audit", &audit);
 }
 
 #[test]

@@ -192,11 +192,20 @@ pub fn encode_payload(entry: &Entry) -> Bytes {
 /// An entry that was stored.
 ///
 /// # Errors
-/// When it cannot be understood.
+/// When it cannot be understood: one of a kind that only later versions know must not be taken for one that says
+/// nothing, or this replica would go on without what it says and never be like the others again.
 pub fn decode_entry(point: Point, data: Bytes) -> io::Result<Entry> {
+    let says_nothing = data.is_empty();
     let wire: WirePayload = decode("an entry", data)?;
     let payload = match wire.kind {
-        None => EntryPayload::Blank,
+        None if says_nothing => EntryPayload::Blank,
+        None => {
+            let why = format!(
+                "entry {} is of a kind that only later versions know: upgrade this node",
+                point.index
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
         Some(WireKind::Batch(bytes)) => EntryPayload::Normal(Command(bytes)),
         Some(WireKind::Membership(wire)) => EntryPayload::Membership(membership_of_wire(wire)?),
     };

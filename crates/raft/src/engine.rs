@@ -22,6 +22,7 @@ use openraft::{Config, SnapshotPolicy};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::arrival::Arrivals;
 use crate::codec::{encode_acquire, encode_batch};
 use crate::compaction::keep_small;
 use crate::log::{Directory, Log, LogOptions, bytes_in};
@@ -59,6 +60,7 @@ pub struct RaftEngine {
     /// Told when the log need not be kept small any more.
     stop_compaction: Arc<Notify>,
     receiving: Receiving,
+    arrivals: Arrivals,
     network: Network,
     pub(crate) members: Arc<Members>,
     closed: AtomicBool,
@@ -151,6 +153,7 @@ impl RaftEngine {
         let tables = options.tables;
         let log = Arc::new(Log::open(Directory::open(&options.log_dir)?, options.log.clone())?);
         let receiving = Receiving::open(options.log_dir.join("copies"))?;
+        let arrivals = Arrivals::new(options.log_dir.join("arrivals"));
         let copies = Copies::new(log.pace());
         let engine = RaftEngine {
             config: Arc::new(config().validate().map_err(group_error)?),
@@ -161,6 +164,7 @@ impl RaftEngine {
             log_dir: options.log_dir,
             stop_compaction: Arc::default(),
             receiving,
+            arrivals,
             members: Arc::default(),
             closed: AtomicBool::new(false),
             starting: tokio::sync::Mutex::default(),
@@ -191,10 +195,14 @@ impl RaftEngine {
         let machine = machine.held_by(alive);
         storage.agree_with(machine.applied()).await?;
         let network = self.network.of_group(shard);
-        let config = self.config.clone();
+        let awaited = Some(self.arrivals.mark(shard)).filter(|mark| mark.exists());
+        let config = match awaited {
+            None => self.config.clone(),
+            Some(_) => Arc::new(Config { enable_elect: false, ..(*self.config).clone() }),
+        };
         let raft = Group::new(self.identity.node, config, network, storage, machine);
         let raft = raft.await.map_err(group_error)?;
-        self.members.add(shard, Member::new(shard, raft, writing));
+        self.members.add(shard, Member::new(shard, raft, writing, awaited));
         Ok(())
     }
 
@@ -213,6 +221,8 @@ impl RaftEngine {
                 // Whatever is there was left when removing it was interrupted, or by a copy that was
                 // not wanted any more.
                 engine.erase_tables(shard).await?;
+                // It may have had a replica before, and forgotten what that had promised.
+                engine.arrivals.add(shard)?;
             }
             engine.start(shard).await?;
             Ok(true)

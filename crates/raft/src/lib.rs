@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arrival;
 pub mod codec;
 mod compaction;
 pub mod engine;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,9 +21,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::arrival::{self, Arrival};
 use crate::log::Log;
 use crate::machine::Machine;
 use crate::net::Groups;
+use crate::runtime::blocking;
 use crate::types::{Callback, Command, Types};
 
 /// How long a group may take to finish what was asked of it when it is closed.
@@ -59,20 +62,24 @@ impl Drop for Asker {
     }
 }
 
-/// When a leader has last said something to a replica.
+/// When a leader has last said something to a replica, and whether that has yet to arrive.
 #[derive(Default)]
-pub struct Heard(Mutex<Option<Instant>>);
+pub struct Heard {
+    last: Mutex<Option<Instant>>,
+    /// Whether the replica has yet to arrive.
+    pub arrival: Arrival,
+}
 
 impl Heard {
     /// A leader says something.
     pub fn note(&self, now: Instant) {
-        *self.0.lock() = Some(now);
+        *self.last.lock() = Some(now);
     }
 
     /// When that was, if ever.
     #[must_use]
     pub fn last(&self) -> Option<Instant> {
-        *self.0.lock()
+        *self.last.lock()
     }
 }
 
@@ -101,15 +108,26 @@ struct Proposals {
 
 impl Member {
     /// A group that has been started. `writing` ends when it has stopped writing to the tables.
-    pub fn new(shard: Shard, raft: Group, writing: mpsc::Receiver<()>) -> Member {
+    /// `awaited` is the mark of a replica that has yet to arrive.
+    pub fn new(
+        shard: Shard,
+        raft: Group,
+        writing: mpsc::Receiver<()>,
+        awaited: Option<PathBuf>,
+    ) -> Member {
         let (queue, waiters) = mpsc::unbounded_channel();
         let proposals = Proposals { queue, waiting: Arc::default(), any: Arc::default() };
         let (waiting, any) = (proposals.waiting.clone(), proposals.any.clone());
         let proposing = tokio::spawn(propose(raft.clone(), waiters, waiting, any));
         tokio::spawn(keep_time(raft.clone()));
+        let arrival = Arrival::new(awaited.is_some());
+        let heard = Arc::new(Heard { last: Mutex::default(), arrival });
+        if let Some(mark) = awaited {
+            tokio::spawn(arrive(shard, raft.clone(), heard.clone(), mark));
+        }
         let proposals = ReentrantMutex::new(RefCell::new(Some(proposals)));
         let (proposing, writing) = (Mutex::new(Some(proposing)), tokio::sync::Mutex::new(writing));
-        Member { shard, raft, heard: Arc::default(), proposals, proposing, writing }
+        Member { shard, raft, heard, proposals, proposing, writing }
     }
 
     /// Waits until nothing writes to the tables of the shard any more, after it was closed. That may
@@ -199,6 +217,29 @@ async fn keep_time(raft: Group) {
             return;
         }
     }
+}
+
+/// Lets a replica that was begun anew vote and stand for election once it has arrived.
+async fn arrive(shard: Shard, raft: Group, heard: Arc<Heard>, mark: PathBuf) {
+    let mut metrics = raft.metrics();
+    loop {
+        let last = metrics.borrow_watched().last_log_index;
+        if heard.arrival.arrived(last) {
+            break;
+        }
+        tokio::select! {
+            changed = metrics.changed() => if changed.is_err() { return },
+            () = heard.arrival.news() => {}
+        }
+    }
+    // If the mark stays, it waits once more after the next start.
+    match blocking(move || arrival::remove(&mark)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) | Err(error) => {
+            tracing::warn!(shard, %error, "a replica is marked as if it had yet to arrive");
+        }
+    }
+    raft.runtime_config().elect(true);
 }
 
 /// Why something was not committed. One that leads no more, and had entries discarded that others

@@ -65,6 +65,9 @@ pub struct Config {
     pub worker_queues: Vec<String>,
     /// How many commands the built-in worker runs at once.
     pub worker_slots: usize,
+    /// The program that is started as `PROGRAM guard INSTANCE` to end commands of the built-in worker
+    /// when this process cannot, and must then call [`bellwether_worker::guard::watch()`].
+    pub guard: Option<PathBuf>,
     /// How many requests it makes at once.
     pub worker_http_slots: usize,
     /// How often workers that dial in are to be heard.
@@ -135,6 +138,7 @@ impl Default for Config {
             worker_name: None,
             worker_queues: Vec::new(),
             worker_slots: 64,
+            guard: None,
             worker_http_slots: 256,
             worker_heartbeat: Duration::from_secs(10),
             worker_lease: Duration::from_secs(30),

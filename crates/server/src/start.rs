@@ -198,6 +198,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     cluster.acting.spawn(cluster.clone().introduce(stop_acting.clone()));
     cluster.acting.spawn(cluster.clone().keep_managing(stop_acting.clone()));
     cluster.acting.spawn(cluster.clone().keep_watching(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_leases(stop_acting.clone()));
     for shard in node.shard_numbers() {
         cluster.acting.spawn(cluster.clone().keep_claiming(shard, stop_acting.clone()));
     }
@@ -323,7 +324,7 @@ fn gone(cluster: &Arc<Cluster>, worker: Option<&Arc<LocalWorker>>) -> Arc<shard:
 
 fn make_worker(
     config: &Config,
-    cluster: &Cluster,
+    cluster: &Arc<Cluster>,
     dispatch: &Arc<Dispatch>,
     shards: &[ShardHandle],
 ) -> anyhow::Result<Option<Arc<LocalWorker>>> {
@@ -342,8 +343,11 @@ fn make_worker(
         http_slots: config.worker_http_slots,
         output_limit: config.output_limit,
         instance: cluster.identity.instance(),
+        guard: config.guard.clone(),
     };
-    Ok(Some(LocalWorker::new(options, executor, dispatch.clone(), shards.to_vec())))
+    let (cluster, length) = (Arc::downgrade(cluster), config.worker_lease);
+    let leases = Box::new(move |shard| cluster.upgrade()?.lease_on(shard, length));
+    Ok(Some(LocalWorker::new(options, executor, dispatch.clone(), shards.to_vec(), leases)))
 }
 
 /// The name of this machine.

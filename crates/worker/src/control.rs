@@ -43,13 +43,31 @@ pub struct Stop {
 #[derive(Clone)]
 pub struct Control {
     stop: Arc<watch::Sender<Option<Stop>>>,
+    permit: Option<Arc<Permit>>,
 }
+
+/// Whether an attempt may begin at this moment.
+type Permit = dyn Fn() -> bool + Send + Sync;
 
 impl Control {
     /// A handle that has not been used.
     #[must_use]
     pub fn new() -> Control {
-        Control { stop: Arc::new(watch::Sender::new(None)) }
+        Control { stop: Arc::new(watch::Sender::new(None)), permit: None }
+    }
+
+    /// One for an attempt that is not to begin if `permit` says so at the last moment: this process may
+    /// have stood still since it was told to begin, and somebody else may have done so.
+    #[must_use]
+    pub fn with_permit(permit: impl Fn() -> bool + Send + Sync + 'static) -> Control {
+        Control { permit: Some(Arc::new(permit)), ..Control::new() }
+    }
+
+    /// Why the attempt must not begin, if that is so.
+    pub(crate) fn refusal(&self) -> Option<Stop> {
+        let refused = || self.permit.as_ref().is_some_and(|permit| !permit());
+        self.requested()
+            .or_else(|| refused().then_some(Stop { reason: StopReason::LeaseLost, grace: None }))
     }
 
     /// Asks for a stop, with the attempt's own grace period. The first reason given stands.
@@ -81,7 +99,7 @@ impl Control {
     pub(crate) fn watch(&self) -> Requests {
         let mut receiver = self.stop.subscribe();
         receiver.mark_changed();
-        Requests { receiver, _open: Arc::clone(&self.stop) }
+        Requests { receiver, control: self.clone() }
     }
 }
 
@@ -101,10 +119,15 @@ impl fmt::Debug for Control {
 pub(crate) struct Requests {
     receiver: watch::Receiver<Option<Stop>>,
     /// Keeps the sender alive, so that waiting never ends for want of one.
-    _open: Arc<watch::Sender<Option<Stop>>>,
+    control: Control,
 }
 
 impl Requests {
+    /// The handle by which they are made.
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
     /// Waits for the next request. Safe to drop and call again.
     pub(crate) async fn next(&mut self) -> Stop {
         loop {
@@ -121,6 +144,17 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn r92_what_may_not_begin_any_more_is_told_from_what_may() {
+        let control = Control::with_permit(|| false);
+        let lost = Stop { reason: StopReason::LeaseLost, grace: None };
+        assert_eq!(control.refusal(), Some(lost));
+        control.stop(StopReason::Canceled);
+        assert_eq!(control.refusal().map(|stop| stop.reason), Some(StopReason::Canceled));
+        assert_eq!(Control::with_permit(|| true).refusal(), None);
+        assert_eq!(Control::new().refusal(), None);
+    }
 
     #[tokio::test]
     async fn r39_the_first_reason_stands_and_a_shorter_grace_is_noticed() {

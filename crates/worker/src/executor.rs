@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::attempt::{Attempt, Target};
 use crate::cgroup::{self, Groups};
-use crate::control::{Control, StopReason};
+use crate::control::{Control, Stop, StopReason};
 use crate::finished::{Failure, Finished, HttpResponse, Outcome, ReasonCode, Usage};
 use crate::output::LiveOutput;
 use crate::tree::Scanner;
@@ -175,9 +175,9 @@ impl Executor {
 
     /// An attempt that was stopped before it began is not begun.
     fn refuse(&self, attempt: &Attempt, control: &Control) -> Option<Ending> {
-        let stop = control.requested()?;
+        let stop = control.refusal()?;
         tracing::debug!(run = attempt.run_id, "stopped before it began");
-        Some(Ending { started: false, ..Ending::new(stopped(stop.reason)) })
+        Some(Ending::unbegun(stop))
     }
 
     async fn perform(
@@ -230,6 +230,11 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
+    /// The end of an attempt that was not begun.
+    pub(crate) fn unbegun(stop: Stop) -> Ending {
+        Ending { started: false, ..Ending::new(stopped(stop.reason)) }
+    }
+
     /// An end after a start, about which nothing else is known.
     pub(crate) fn new(outcome: Outcome) -> Ending {
         let retryable = outcome != Outcome::Succeeded;

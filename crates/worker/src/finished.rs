@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use crate::control::StopReason;
+use crate::executor::stopped;
 use crate::output::Captured;
 
 /// The end of an attempt and everything worth recording about it.
@@ -41,6 +42,18 @@ impl Finished {
     #[must_use]
     pub fn succeeded(&self) -> bool {
         self.outcome == Outcome::Succeeded
+    }
+
+    /// The same of an attempt that its guard may have ended: if a signal ended it, that was the
+    /// guard's, for want of a lease.
+    #[must_use]
+    pub fn perhaps_by_guard(self) -> Finished {
+        match &self.outcome {
+            Outcome::Failed(failure) if failure.code == ReasonCode::Signal => {
+                Finished { outcome: stopped(StopReason::LeaseLost), ..self }
+            }
+            _ => self,
+        }
     }
 }
 

@@ -21,7 +21,8 @@
 //!
 //! Where to start reading: [`Executor`], then `command`, `http` and `publish` for the kinds of
 //! target, [`LiveOutput`] for output, and `tree` for how a process tree is found and ended. [`host`]
-//! runs attempts on a machine of their own, for a server elsewhere.
+//! runs attempts on a machine of their own, for a server elsewhere; [`guard`] ends them when the server
+//! that runs them itself cannot.
 
 mod attempt;
 mod cgroup;
@@ -29,6 +30,7 @@ mod command;
 mod control;
 mod executor;
 mod finished;
+pub mod guard;
 pub mod host;
 mod http;
 mod orphans;

@@ -50,6 +50,9 @@ pub struct BenchArgs {
     /// Where the server's data goes; a directory under the system's temporary one if absent
     #[arg(long)]
     pub dir: Option<PathBuf>,
+    /// Shards of the clusters that are measured
+    #[arg(long, default_value_t = 16)]
+    pub shards: u16,
     /// Jobs that three nodes are to launch as fast as they can
     #[arg(long, default_value_t = 600_000)]
     pub backlog: u64,

@@ -293,6 +293,8 @@ fn fill_worker(config: &mut Config, layers: &mut Layers<'_>, defaults: &Config) 
         let p = pick!(layers, worker_queue);
         layers.or(p, Vec::new())
     };
+    // The program as it is now, also when a newer one has been put in its place.
+    config.guard = Some("/proc/self/exe".into());
     config.worker_slots = {
         let p = pick!(layers, worker_slots);
         layers.or(p, defaults.worker_slots)

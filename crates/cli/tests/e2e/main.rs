@@ -10,6 +10,7 @@ mod backups;
 mod batches;
 mod certs;
 mod crontab;
+mod guard;
 mod jobs;
 mod life;
 mod local;

@@ -73,7 +73,7 @@ pub async fn all(cluster: &Cluster, load: &Load<'_>, record: &Record) -> Tally {
         one_off(cluster, promise, &effects, &mut tally).await;
     }
     tokens_rise(&effects);
-    tally.again = overlap::never(&effects, &cluster.halts());
+    tally.again = overlap::never(&effects);
     for line in 0..ORDERING_KEYS {
         in_order(&format!("line{line}-"), &effects);
     }

@@ -9,9 +9,17 @@ use crate::record::{Effect, Record};
 use crate::server::{Shape, until};
 use crate::trial::Trial;
 
-/// In which ways a node is cut off: from what it is sent, and from what it sends.
-const CUTS: [[bool; 2]; 2] = [[true, true], [false, true]];
-/// Jobs that run when a node is cut off, half of each delivery.
+/// In which ways a node is away while its machine lives on.
+#[derive(Clone, Copy, Debug)]
+enum Away {
+    /// It is cut off: from what it is sent, and from what it sends.
+    Cut { inwards: bool, outwards: bool },
+    /// It is killed, and what it has started is not.
+    Killed,
+    /// It stands still, and what it has started does not.
+    StandsStill,
+}
+/// Jobs that run when a node goes away, half of each delivery.
 const JOBS_A_ROUND: usize = 8;
 
 /// Waits until every job that ticks has begun anew so often since this was called.
@@ -74,18 +82,16 @@ async fn r92_a_leader_that_stood_still_launches_nothing_of_what_it_led() {
     trial.compared(&tally).await;
 }
 
-/// R65: whoever is cut off from the leaders stops what it runs before they give it to another.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r65_attempts_do_not_overlap_when_nodes_are_cut_off_for_longer_than_their_lease() {
-    let test = "r65_attempts_do_not_overlap_when_nodes_are_cut_off_for_longer_than_their_lease";
+/// R65: what a node runs that is away for longer than its lease has ended before it is given to another.
+async fn nothing_overlaps(test: &'static str, ways: &[Away]) {
     let shape = Shape { zones: vec!["", "", ""], clocks: false };
     let Some(trial) = Trial::begin(test, shape).await else { return };
     let (cluster, load, record) = (&trial.cluster, trial.load(2).await, &trial.record);
     let mut random = Random::new(trial.seed);
-    let mut cut_off = BTreeSet::new();
-    for (round, [inwards, outwards]) in CUTS.into_iter().enumerate() {
+    let mut interrupted = BTreeSet::new();
+    for (round, away) in ways.iter().enumerate() {
         let mark = record.mark();
-        let keys: Vec<String> = (0..JOBS_A_ROUND).map(|n| format!("cut{round}-{n}")).collect();
+        let keys: Vec<String> = (0..JOBS_A_ROUND).map(|n| format!("away{round}-{n}")).collect();
         for (key, kind) in keys.iter().zip([Kind::AtLeastOnce, Kind::AtMostOnce].iter().cycle()) {
             load.add_long(key, *kind, &mut random).await;
         }
@@ -95,28 +101,52 @@ async fn r65_attempts_do_not_overlap_when_nodes_are_cut_off_for_longer_than_thei
         // The node that runs the first of them, which is to be started again.
         let first = begun().find(|effect| effect.key == keys[0]).unwrap();
         let victim = cluster.at(first.node().unwrap());
-        cluster.history.note(format!("{} is cut off: {inwards} {outwards}", cluster.name(victim)));
-        for at in (0..cluster.len()).filter(|at| *at != victim) {
-            if inwards {
-                cluster.net.cut(at, victim);
+        cluster.history.note(format!("{}: {away:?}", cluster.name(victim)));
+        match *away {
+            Away::Cut { inwards, outwards } => {
+                for at in (0..cluster.len()).filter(|at| *at != victim) {
+                    if inwards {
+                        cluster.net.cut(at, victim);
+                    }
+                    if outwards {
+                        cluster.net.cut(victim, at);
+                    }
+                }
             }
-            if outwards {
-                cluster.net.cut(victim, at);
-            }
+            Away::Killed => cluster.kill(victim, false),
+            Away::StandsStill => cluster.pause(victim),
         }
         until("another attempt begins", async || {
             begun().any(|effect| effect.run == first.run && effect.token > first.token)
         })
         .await;
-        cut_off.insert(first.run);
+        interrupted.insert(first.run);
         // And some time in which the older one would show that it is still there.
         Random::new(1).moment_after(1_500, 1).await;
-        cluster.history.note("the network is whole again".to_owned());
-        cluster.net.heal();
+        cluster.history.note(format!("{} is back", cluster.name(victim)));
+        match away {
+            Away::Cut { .. } => cluster.net.heal(),
+            Away::Killed => cluster.start_node(victim),
+            Away::StandsStill => cluster.resume(victim),
+        }
         cluster.settled().await;
     }
     let tally = trial.concluded(&load).await;
-    assert!(tally.again >= cut_off.len(), "{tally:?}, cut off: {cut_off:?}");
+    assert!(tally.again >= interrupted.len(), "{tally:?}, interrupted: {interrupted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r65_attempts_do_not_overlap_when_nodes_are_cut_off_for_longer_than_their_lease() {
+    let test = "r65_attempts_do_not_overlap_when_nodes_are_cut_off_for_longer_than_their_lease";
+    let [both, deaf] = [true, false].map(|inwards| Away::Cut { inwards, outwards: true });
+    nothing_overlaps(test, &[both, deaf]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r65_attempts_do_not_overlap_when_nodes_are_killed_or_stand_still_and_machines_live_on() {
+    let test =
+        "r65_attempts_do_not_overlap_when_nodes_are_killed_or_stand_still_and_machines_live_on";
+    nothing_overlaps(test, &[Away::Killed, Away::StandsStill]).await;
 }
 
 /// R116, R123: of three zones one may be lost.

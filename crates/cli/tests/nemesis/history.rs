@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -29,9 +29,14 @@ impl History {
         History(Arc::new(Lines { begun, test, seed, dir, lines }))
     }
 
+    /// The time since it began, by which all its lines are.
+    pub fn elapsed(&self) -> Duration {
+        self.0.begun.elapsed()
+    }
+
     /// Notes something.
     pub fn note(&self, what: String) {
-        let line = format!("{:8.3} s  {what}", self.0.begun.elapsed().as_secs_f64());
+        let line = format!("{:8.3} s  {what}", self.elapsed().as_secs_f64());
         if std::env::var_os("NEMESIS_SHOW").is_some() {
             println!("{line}");
         }

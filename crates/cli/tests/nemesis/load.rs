@@ -145,14 +145,19 @@ impl<'a> Load<'a> {
 
     /// Creates jobs until told that it is over.
     pub async fn keep_creating(&self, random: &mut Random) {
+        let long = self.create_long(Random::new(random.below(1 << 40)));
+        futures::join!(self.keep_creating_brief(random), long);
+    }
+
+    /// Creates jobs that take no longer than a node that is stopped waits for them, until told that it is over.
+    pub async fn keep_creating_brief(&self, random: &mut Random) {
         let clients: Vec<_> =
             (0..CLIENTS).map(|n| (n, Random::new(random.below(1 << 40)))).collect();
         let lines: Vec<_> =
             (0..ORDERING_KEYS).map(|n| (n, Random::new(random.below(1 << 40)))).collect();
         let clients = clients.into_iter().map(|(n, random)| self.create(n, random));
         let lines = lines.into_iter().map(|(n, random)| self.create_in_order(n, random));
-        let long = self.create_long(Random::new(random.below(1 << 40)));
-        futures::join!(join_all(clients), join_all(lines), long);
+        futures::join!(join_all(clients), join_all(lines));
     }
 
     /// No more jobs.
@@ -209,7 +214,7 @@ impl<'a> Load<'a> {
         let spec = json!({
             "key": key,
             "schedule": {"delay": "0s"},
-            "command": self.record.long_command(LONG_TAKES),
+            "command": self.record.long_command(LONG_TAKES, random.below(2) == 0),
             "delivery": delivery,
         });
         let id = self.submit(&spec, random, true).await;

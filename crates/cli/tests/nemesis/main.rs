@@ -3,7 +3,7 @@
 //! Meanwhile jobs of all kinds are asked for, and what they really do is written down outside of
 //! the cluster. In the end what the cluster says is held against that.
 //!
-//! Guards R64/R65/R66 (deliveries), R67 (replicas), R70 (what was acknowledged is there), R71 (every tick is
+//! Guards R64/R65/R66 (deliveries), R67 (replicas), R69 (jobs are linearizable), R70 (what was acknowledged is there), R71 (every tick is
 //! in the ledger once), R72 (ordering keys), R92 (a leader that was replaced acts no more),
 //! R116/R117/R123/R125 (what may fail).
 //!
@@ -14,10 +14,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod check;
+mod clients;
 mod clock;
 mod disk;
 mod faults;
 mod history;
+mod linearizable;
 mod load;
 mod nemesis;
 mod net;
@@ -26,6 +28,7 @@ mod overlap;
 #[path = "../kill/random.rs"]
 mod random;
 mod record;
+mod register;
 mod replicas;
 mod restarts;
 mod server;
@@ -36,6 +39,7 @@ mod trial;
 
 use std::time::Duration;
 
+use clients::Clients;
 use nemesis::{Fault, Nemesis};
 use random::{Random, setting};
 use server::Shape;
@@ -48,22 +52,30 @@ async fn rage(test: &'static str, shape: Shape, lasting: Duration, first: &[Faul
     let (cluster, mut random) = (&trial.cluster, Random::new(trial.seed));
     let load = trial.load(6).await;
     let mut nemesis = Nemesis::new(cluster, &load, &trial.record, random.below(1 << 40), skew_max);
+    let (clients, seed) = (Clients::new(cluster), random.below(1 << 40));
     let raging = async {
         nemesis.rage(lasting, first).await;
         load.end();
+        clients.end();
     };
     let tested = async {
-        tokio::join!(raging, load.keep_creating(&mut random));
+        tokio::join!(raging, load.keep_creating(&mut random), clients.keep_asking(seed));
         cluster.settled().await;
-        trial.checked(&load).await
+        let figures = clients.checked().await;
+        println!("{test}: jobs are linearizable: {figures:?}");
+        (figures, trial.checked(&load).await)
     };
-    let tally = tokio::select! {
-        tally = tested => tally,
+    let (figures, tally) = tokio::select! {
+        checked = tested => checked,
         () = cluster.supervise() => unreachable!("it goes on for ever"),
     };
     trial.compared(&tally).await;
     let least = lasting.as_secs() as usize / 2;
     assert!(tally.acknowledged > least && tally.ticks > 3 * least, "too little load: {tally:?}");
+    assert!(
+        figures.looks > 6 * least && figures.changes > 3 * least,
+        "too little load: {figures:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,7 @@
 //! Names hold the number of this process. What a process left behind that was killed is removed
 //! by the next one.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -109,9 +110,9 @@ impl Net {
     }
 
     /// A command that runs a program where a node is.
-    pub fn command(&self, node: usize, program: &str) -> Command {
+    pub fn command(&self, node: usize, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(node), program]);
+        command.args(["netns", "exec", &self.name(node)]).arg(program);
         command
     }
 

@@ -121,11 +121,12 @@ impl Record {
         format!("{} say begins; {wait}say ends", self.say())
     }
 
-    /// The same, and it says again and again that it goes on.
-    pub fn long_command(&self, takes: Duration) -> String {
+    /// The same, and it says again and again that it goes on. One that is stubborn ends only if it must.
+    pub fn long_command(&self, takes: Duration, stubborn: bool) -> String {
         let (times, beat) = (takes.as_millis() / BEAT.as_millis(), BEAT.as_secs_f64());
+        let deaf = if stubborn { "trap '' TERM; " } else { "" };
         format!(
-            "{} say begins; for n in $(seq {times}); do sleep {beat}; say goes-on; done; say ends",
+            "{deaf}{} say begins; for n in $(seq {times}); do sleep {beat}; say goes-on; done; say ends",
             self.say()
         )
     }

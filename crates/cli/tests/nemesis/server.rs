@@ -14,7 +14,6 @@ use crate::clock::{self, Clock};
 use crate::disk::Disk;
 use crate::history::History;
 use crate::net::Net;
-use crate::record;
 
 /// How long anything may take, on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -24,6 +23,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const SHARDS: &str = "6";
 /// Replicas of a shard.
 const REPLICAS: usize = 3;
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_bellwether");
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// A node.
@@ -32,6 +33,8 @@ pub struct Node {
     pub name: &'static str,
     at: usize,
     zone: String,
+    /// What it is started from.
+    program: PathBuf,
     dir: PathBuf,
     process: Option<Child>,
     /// Where its data is.
@@ -55,16 +58,6 @@ pub struct Cluster {
     pub history: History,
     /// The numbers of its nodes.
     numbers: Vec<u64>,
-    halts: Mutex<Vec<Halt>>,
-}
-
-/// A process was killed or stood still, while what it had started went on.
-#[derive(Clone, Debug)]
-pub struct Halt {
-    /// The number of its node.
-    pub node: u64,
-    /// When, by how long this machine has been up.
-    pub at: Duration,
 }
 
 /// How nodes differ from one another.
@@ -79,7 +72,7 @@ impl Node {
     fn spawn(&mut self, net: &Net) {
         let log = std::fs::File::options().create(true).append(true).open(self.log_path());
         let (address, first) = (net.address(self.at), net.address(0));
-        let mut command = net.command(self.at, env!("CARGO_BIN_EXE_bellwether"));
+        let mut command = net.command(self.at, &self.program);
         command
             .args(["server", "--insecure", "--name", self.name, "--zone", &self.zone])
             .args(["--listen", &format!("{address}:2355")])
@@ -148,8 +141,8 @@ impl Drop for Node {
 }
 
 impl Cluster {
-    /// Starts a cluster in a directory and waits until replicas and leaders are spread.
-    pub async fn start(dir: &Path, shape: Shape, history: History) -> Cluster {
+    /// Starts a cluster of a program in a directory and waits until replicas and leaders are spread.
+    pub async fn start(dir: &Path, shape: Shape, program: &Path, history: History) -> Cluster {
         let net = Net::new(shape.zones.len());
         std::fs::write(dir.join("secret"), "known-to-these-nodes-alone\n").unwrap();
         let mut nodes = Vec::new();
@@ -160,15 +153,16 @@ impl Cluster {
             let clock = (shape.clocks && at % 2 == 0)
                 .then(|| Clock::new(dir.join(format!("{name}.clock"))));
             let disk = Disk::new(dir.join(name));
-            let (zone, dir) = (zone.to_owned(), dir.to_owned());
+            let (zone, dir, program) = (zone.to_owned(), dir.to_owned(), program.to_owned());
             let (process, wanted, was_full) = (None, false, false);
-            let node = Node { name, at, zone, dir, process, disk, clock, wanted, was_full };
+            let node =
+                Node { name, at, zone, program, dir, process, disk, clock, wanted, was_full };
             nodes.push(Mutex::new(node));
             let server = format!("{}:2355", net.address(at));
             clients.push(Client::builder().server(server).timeout(ANSWER_WITHIN).build().unwrap());
         }
-        let (numbers, halts) = (Vec::new(), Mutex::default());
-        let mut cluster = Cluster { nodes, clients, net, history, numbers, halts };
+        let numbers = Vec::new();
+        let mut cluster = Cluster { nodes, clients, net, history, numbers };
         cluster.start_node(0);
         cluster.until_ready(0).await;
         (1..cluster.len()).for_each(|at| cluster.start_node(at));
@@ -200,18 +194,14 @@ impl Cluster {
         self.numbers.iter().position(|known| *known == number).unwrap()
     }
 
-    /// Which processes were killed or stood still so far.
-    pub fn halts(&self) -> Vec<Halt> {
-        self.halts.lock().clone()
-    }
-
-    fn halted(&self, at: usize) {
-        self.halts.lock().push(Halt { node: self.numbers[at], at: record::up() });
-    }
-
     /// Starts a node, or starts it again.
     pub fn start_node(&self, at: usize) {
         self.node(at).spawn(&self.net);
+    }
+
+    /// Has a node be another program from its next start on.
+    pub fn install(&self, at: usize, program: &Path) {
+        program.clone_into(&mut self.node(at).program);
     }
 
     /// Kills a node; with all that it has started if its machine is to go down.
@@ -219,16 +209,14 @@ impl Cluster {
         let mut node = self.node(at);
         node.wanted = false;
         node.signal(Signal::SIGKILL);
-        match machine {
-            true => self.net.kill_all(at),
-            false => self.halted(at),
+        if machine {
+            self.net.kill_all(at);
         }
         node.reap();
     }
 
     /// Lets a node stand still.
     pub fn pause(&self, at: usize) {
-        self.halted(at);
         self.node(at).signal(Signal::SIGSTOP);
     }
 

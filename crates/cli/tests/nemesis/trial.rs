@@ -10,7 +10,7 @@ use crate::history::History;
 use crate::load::Load;
 use crate::random::setting;
 use crate::record::Record;
-use crate::server::{Cluster, Shape};
+use crate::server::{Cluster, PROGRAM, Shape};
 use crate::{clock, net, replicas, skipped};
 
 /// Clusters that may run at the same time: more would be measuring the machine.
@@ -37,6 +37,11 @@ pub struct Trial {
 impl Trial {
     /// Starts a cluster, unless there can be none here; which is a failure with `NEMESIS_REQUIRED=1`.
     pub async fn begin(test: &'static str, shape: Shape) -> Option<Trial> {
+        Trial::begin_with(test, shape, Path::new(PROGRAM)).await
+    }
+
+    /// The same with nodes of a program that is not the one under test, perhaps.
+    pub async fn begin_with(test: &'static str, shape: Shape, program: &Path) -> Option<Trial> {
         let turn = AT_ONCE.acquire().await.unwrap();
         if let Some(why) = &*MISSING {
             assert_ne!(setting("NEMESIS_REQUIRED", 0), 1, "{test} cannot be skipped: {why}");
@@ -46,7 +51,7 @@ impl Trial {
         let place = Place { dir: Some(tempfile::tempdir().unwrap()), _turn: turn };
         let seed = setting("NEMESIS_SEED", u64::from(rand::random::<u32>()));
         let history = History::new(test, seed, place.path().to_owned());
-        let cluster = Cluster::start(place.path(), shape, history).await;
+        let cluster = Cluster::start(place.path(), shape, program, history).await;
         let record = Record::begin(place.path(), &cluster.net.outside()).await;
         Some(Trial { test, seed, record, cluster, _place: place })
     }

@@ -131,7 +131,8 @@ fn cut(files: &dyn Files, number: u64, newest: bool, bytes: &Bytes, at: usize) -
 fn take(found: &mut Found, record: Record, place: Place) -> Result<(), String> {
     let number = u16::try_from(record.group).map_err(|_| "a group has no such number")?;
     let Some(what) = record.what else {
-        return Err("a record says nothing this version understands".to_owned());
+        let why = "a record is of a kind that only later versions know: upgrade this node";
+        return Err(why.to_owned());
     };
     if let What::Mark(_) = what {
         return Ok(());

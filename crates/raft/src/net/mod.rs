@@ -8,6 +8,8 @@ mod client;
 mod convert;
 mod copies;
 mod dial;
+#[cfg(test)]
+mod fixtures;
 mod server;
 mod silence;
 #[cfg(test)]

@@ -140,8 +140,13 @@ impl Service {
         if self.groups.writing_for().is_some_and(|writing| writing > PATIENCE.quiet) {
             return Err(stopped(STUCK));
         }
-        let first = append_of(first).map_err(malformed)?;
-        // A stream that breaks or makes no sense just ends; the leader starts another.
+        let first = append_of(first).map_err(|error| {
+            // The leader hears it as well, but it is this node that somebody has to do something about.
+            tracing::error!(%error, "entries that another node has sent are not taken");
+            malformed(error)
+        })?;
+        // A stream that breaks or makes no sense just ends; the leader starts another, and if that begins with
+        // what makes no sense, it is told.
         let rest = requests
             .take_while(|request| std::future::ready(request.is_ok()))
             .filter_map(|request| async { request.ok() })
@@ -149,7 +154,10 @@ impl Service {
             .take_while(|request| std::future::ready(request.is_ok()))
             .filter_map(|request| async { request.ok() });
         let input = stream::once(async { first }).chain(rest);
-        let input = input.inspect(move |_| heard.note(tokio::time::Instant::now()));
+        let input = input.inspect(move |request| {
+            heard.note(tokio::time::Instant::now());
+            heard.arrival.hear(request.leader_commit.as_ref().map(|agreed| agreed.index));
+        });
         let (input, asked) = counted(input.boxed());
         let answers = group.stream_append(input).map(|answer| match answer {
             Ok(result) => Ok(appended(result)),
@@ -161,13 +169,17 @@ impl Service {
 
     /// A refusal where a vote could do harm. Just after a start, when this process cannot know whom it
     /// has promised before to count as leader for a while, and who answers without asking for as
-    /// long. And from a replica without a log: those that count have one before they vote, so this
-    /// one was removed, or is on its way to being one.
-    fn may_not_vote(&self, group: &Raft<Types, Machine>) -> Option<VoteResponse<Types>> {
+    /// long. And from a replica without a log, or one that has yet to arrive: those that count have all that
+    /// was agreed upon before they vote, so this one was removed, or is on its way to being one.
+    fn may_not_vote(
+        &self,
+        group: &Raft<Types, Machine>,
+        heard: &Heard,
+    ) -> Option<VoteResponse<Types>> {
         let metrics = group.metrics();
         let metrics = metrics.borrow_watched();
         let too_early = self.started.elapsed() < PROMISE;
-        (too_early || metrics.last_log_index.is_none())
+        (too_early || metrics.last_log_index.is_none() || heard.arrival.is_awaited())
             .then(|| VoteResponse::new(metrics.vote, None, false))
     }
 }
@@ -191,8 +203,8 @@ impl Peers for Service {
         request: Request<wire::VoteRequest>,
     ) -> Result<Response<wire::VoteResponse>, Status> {
         let mut request = request.into_inner();
-        let group = self.group(request.header.take())?;
-        if let Some(refusal) = self.may_not_vote(&group) {
+        let (group, heard) = self.replica(request.header.take())?;
+        if let Some(refusal) = self.may_not_vote(&group, &heard) {
             return Ok(Response::new(vote_response(&refusal)));
         }
         let request = vote_request_of(request).map_err(malformed)?;
@@ -205,8 +217,8 @@ impl Peers for Service {
         request: Request<wire::VoteRequest>,
     ) -> Result<Response<wire::VoteResponse>, Status> {
         let mut request = request.into_inner();
-        let group = self.group(request.header.take())?;
-        if let Some(refusal) = self.may_not_vote(&group) {
+        let (group, heard) = self.replica(request.header.take())?;
+        if let Some(refusal) = self.may_not_vote(&group, &heard) {
             return Ok(Response::new(vote_response(&refusal)));
         }
         let request = vote_request_of(request).map_err(malformed)?;

@@ -9,6 +9,7 @@ use bellwether_core::record::{NodeRow, NodeState};
 use bellwether_core::turn::{Input, NodeChange, Reply};
 use bellwether_core::waist::Shard;
 use bellwether_store::Engine;
+use bellwether_worker::guard::boot_ms;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
@@ -185,7 +186,7 @@ impl Cluster {
             }
             let is_new = self.company.lock().is_none();
             if is_new {
-                *self.company.lock() = Some(Instant::now());
+                *self.company.lock() = Some(boot_ms());
                 if let Some(hands) = self.hands.get() {
                     hands.remotes.have_dial_again();
                 }

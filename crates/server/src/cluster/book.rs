@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bellwether_core::record::{NodeRow, NodeState};
 use bellwether_core::waist::Shard;
+use bellwether_worker::guard::boot_ms;
 use parking_lot::Mutex;
 
 use super::wire::attend::{Said, SaidOfReplica};
@@ -21,8 +22,8 @@ pub struct Known {
     pub row: NodeRow,
     /// When it was last heard, and what it said.
     pub heard: Option<(Instant, Said)>,
-    /// When it last answered this node.
-    pub answered: Option<Instant>,
+    /// When it last answered this node, by the clock of leases.
+    pub answered_ms: Option<u64>,
     /// Where others hear it, if this node does not.
     elsewhere: Option<String>,
     /// Since when it is down; since it was first known, if it was never heard.
@@ -123,7 +124,7 @@ impl Book {
     /// A node has answered this one.
     pub fn answered(&self, node: u64) {
         if let Some(known) = self.nodes.lock().get_mut(&node) {
-            known.answered = Some(Instant::now());
+            known.answered_ms = Some(boot_ms());
         }
     }
 
@@ -213,7 +214,7 @@ fn note(nodes: &mut BTreeMap<u64, Known>, row: NodeRow) -> &mut Known {
     let known = nodes.entry(row.node).or_insert_with(|| Known {
         row: row.clone(),
         heard: None,
-        answered: None,
+        answered_ms: None,
         elsewhere: None,
         since: Instant::now(),
     });

@@ -24,6 +24,7 @@ use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
+use super::leases::GRACE;
 use super::wire::claims::{
     Hint, decode_claimed, decode_held, encode_claim, encode_hints, encode_stops,
 };
@@ -42,12 +43,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 const CLAIMS_MAX: usize = 1_024;
 /// How long this node must have had company before it trusts its own record of what was handed over.
 const SETTLED: Duration = Duration::from_secs(2);
-/// How much longer than its lease a worker may be unseen: nodes tell of their workers with a delay.
-const GRACE: Duration = Duration::from_secs(3);
-/// A leader that has answered so lately knows which workers are here.
-const IN_TOUCH: Duration = Duration::from_secs(3);
-/// A majority must have confirmed a leader so shortly before it answered.
-const CONFIRMED: Duration = Duration::from_secs(1);
 /// No leader acts under this term.
 const NOT_SETTLED: u64 = 0;
 /// How often workers are looked after.
@@ -89,7 +84,7 @@ fn compare(before: &Here, held: &BTreeSet<AttemptId>, after: Here) -> (BTreeSet<
 }
 
 impl Cluster {
-    fn hands(&self) -> &Hands {
+    pub(super) fn hands(&self) -> &Hands {
         // They are set before anything here is started.
         self.hands.wait()
     }
@@ -209,8 +204,7 @@ impl Cluster {
         if self.settled.lock().get(&shard) == Some(&term) {
             return true;
         }
-        self.company.lock().is_some_and(|since| since.elapsed() > SETTLED)
-            && self.agree(shard).await.is_some()
+        self.company_for() > SETTLED && self.agree(shard).await.is_some()
     }
 
     /// Asks the leader what is with the workers of this node. What they do not have is given back;
@@ -445,45 +439,7 @@ impl Cluster {
         }
     }
 
-    /// How long it is since this node was in touch with the leader of a shard.
-    fn untouched(&self, shard: Shard) -> Duration {
-        self.touched.lock().get(&shard).map_or(Duration::MAX, Instant::elapsed)
-    }
-
-    /// Whether this node is in touch with the leader of a shard.
-    pub(super) fn is_in_touch_with(&self, shard: Shard) -> bool {
-        self.untouched(shard) < IN_TOUCH
-    }
-
-    /// When the leader of a shard last answered, if a majority said by then that it leads: one that
-    /// has been replaced without knowing must not keep workers at work.
-    fn heard_leader(&self, shard: Shard) -> Option<Instant> {
-        let leader = self.leader(shard)?;
-        let (answered, confirmed) = if leader == self.identity.node {
-            (Instant::now(), self.engine.standing(shard)?.confirmed?)
-        } else {
-            let known = self.book.get(leader)?;
-            let (_, said) = known.heard.as_ref()?;
-            let replica = said.replicas.iter().find(|replica| replica.shard == shard)?;
-            (known.answered?, Duration::from_millis(replica.confirmed_ms?))
-        };
-        (confirmed < CONFIRMED).then_some(answered)
-    }
-
-    /// Notes with which leaders this node is in touch, and since when it has not heard them: all nodes
-    /// were asked, and one that hangs may have held up the others' answers.
-    pub(super) fn note_touch(&self) {
-        let mut touched = self.touched.lock();
-        for handle in &self.shards {
-            if let Some(heard) = self.heard_leader(handle.shard) {
-                let last = touched.entry(handle.shard).or_insert(heard);
-                *last = heard.max(*last);
-            }
-        }
-    }
-
-    /// Gives up workers that are connected nowhere, and what this node's own worker runs for leaders
-    /// that it cannot reach; until told to stop.
+    /// Gives up workers that are connected nowhere, until told to stop.
     pub async fn keep_watching(self: Arc<Self>, stop: CancellationToken) {
         let mut interval = tokio::time::interval(LOOK_EVERY);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -501,26 +457,10 @@ impl Cluster {
                 let here = worker == own || hands.remotes.has_seat(worker);
                 (!here).then(|| self.book.has_worker(worker))
             });
-            // First: whoever takes over counts on it.
-            if let Some(worker) = &hands.worker {
-                for (run, token) in worker.running().attempts() {
-                    if self.is_cut_off_from(run.job.shard(), hands.lease) {
-                        worker.lose(run, token);
-                    }
-                }
-            }
             if !unseen.is_empty() {
                 self.give_up(unseen).await;
             }
         }
-    }
-
-    /// Whether this node has not been in touch with the leader of a shard for so long. One that has
-    /// had company only since then has not been cut off.
-    fn is_cut_off_from(&self, shard: Shard, lasting: Duration) -> bool {
-        let touched = self.touched.lock().get(&shard).copied();
-        let since = touched.max(*self.company.lock());
-        since.is_some_and(|since| since.elapsed() > lasting)
     }
 
     /// Gives up what workers have that are connected nowhere. Those of whom a shard cannot be asked

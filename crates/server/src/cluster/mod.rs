@@ -27,6 +27,7 @@ mod holders;
 mod identity;
 mod join;
 pub mod join_id;
+mod leases;
 mod level;
 mod listing;
 mod live;
@@ -69,6 +70,7 @@ pub use founding::Waiting;
 pub use holders::Holders;
 pub use identity::NodeIdentity;
 pub use join::{Joined, join};
+pub use leases::Lease;
 pub use listing::{Listing, TooOld};
 pub use live::{ANSWER_WITHIN, Other};
 pub use passing::Passing;
@@ -109,12 +111,12 @@ pub struct Cluster {
     settled: Mutex<BTreeMap<Shard, u64>>,
     /// Shards of which a claim was left open, and when the leader was asked about it.
     unsure: Mutex<BTreeMap<Shard, Instant>>,
-    /// When this node was last in touch with the leaders of shards.
-    touched: Mutex<BTreeMap<Shard, Instant>>,
+    /// When this node was last in touch with the leaders of shards, by the clock of leases.
+    touched: Mutex<BTreeMap<Shard, u64>>,
     /// Bytes on disk, and when they were counted: that means looking at every file.
     disk: Mutex<Option<(Instant, attend::Sizes)>>,
-    /// Since when there are other nodes.
-    company: Mutex<Option<Instant>>,
+    /// Since when there are other nodes, by the clock of leases.
+    company: Mutex<Option<u64>>,
     /// Held, by shard, while it is changed here who takes part in it or leads it.
     changes: Vec<tokio::sync::Mutex<()>>,
     /// Set once shards can act here.

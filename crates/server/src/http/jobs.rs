@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use super::answer::{Answer, Refusal, blocking};
 use super::extract::{JsonBody, Params, bad_cursor, lengths, limit};
 use super::listed::Listed;
-use super::present;
+use super::{present, shown};
 use crate::access::Caller;
 use crate::node::Node;
 use crate::{clock, convert};
@@ -57,9 +57,26 @@ pub fn find(
     lengths([("namespace", namespace, 128)])?;
     let namespace = namespace.or(caller.namespace.as_deref());
     let id = job_id(node, name, namespace)?;
-    read::job(&*node.view(), id)?
+    stored(node, id)?
         .filter(|job| caller.sees(namespace_name(&job.definition)))
         .ok_or_else(|| no_job(name))
+}
+
+/// How often a job is looked for in replicas of other nodes.
+const LOOKS: usize = 3;
+
+/// A job by id. Rows of another node's replica are not all from one moment: a one-off job that is changed for the first
+/// time in between is found neither as it was stored before nor as it is stored now. That happens to a job once, so
+/// whoever looks again finds it.
+fn stored(node: &Node, id: JobId) -> Answer<Option<StoredJob>> {
+    for _ in 1..LOOKS {
+        let view = node.view();
+        let found = read::job(&*view, id)?;
+        if found.is_some() || !view.is_far() {
+            return Ok(found);
+        }
+    }
+    Ok(read::job(&*node.view(), id)?)
 }
 
 /// Returns a job.
@@ -250,8 +267,8 @@ pub async fn replace(
         expected_revision,
     };
     node.ask(job.id, input).await?;
-    let now = read::job(&*node.view(), job.id)?.ok_or_else(|| no_job(&job.id.to_string()))?;
-    Ok(Json(present::job(&*node.view(), &now, checked.warnings)?))
+    let later = |now: &StoredJob| now.revision > job.revision;
+    Ok(Json(shown::changed(node, job.id, later, checked.warnings).await?))
 }
 
 /// Deletes a job with its history. Open runs are canceled.

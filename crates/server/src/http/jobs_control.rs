@@ -7,14 +7,13 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bellwether_api::{Job, MaintenanceRequest, PauseRequest, Problem, Role, RunAnswer};
 use bellwether_core::id::{JobId, RunId};
-use bellwether_core::read;
 use bellwether_core::time::Time;
 use bellwether_core::turn::{Input, Reply};
 
 use super::answer::Answer;
 use super::extract::{OptionalBody, Params};
 use super::jobs::{self, InNamespace};
-use super::present;
+use super::shown;
 use crate::access::Caller;
 use crate::clock;
 use crate::node::Node;
@@ -64,8 +63,7 @@ async fn change(
     caller.need(Role::Operator)?;
     let job = jobs::find(node, caller, name, params.namespace.as_deref())?;
     node.ask(job.id, input(job.id)).await?;
-    let job = read::job(&*node.view(), job.id)?.ok_or_else(|| jobs::no_job(name))?;
-    Ok(Json(present::job(&*node.view(), &job, Vec::new())?))
+    Ok(Json(shown::changed(node, job.id, |_| true, Vec::new()).await?))
 }
 
 /// Pauses a job: nothing is launched until it is resumed. Ticks that pass are not missed.

@@ -13,7 +13,7 @@ use bellwether_core::turn::{Created, Input, NewJob, Reply, namespace_name};
 use super::answer::{Answer, Refusal, rejected};
 use super::extract::{Body, Params};
 use super::jobs::{self, InNamespace};
-use super::present;
+use super::shown;
 use crate::access::Caller;
 use crate::convert::{self, Checked};
 use crate::node::Node;
@@ -50,24 +50,9 @@ async fn create_and_show(
     caller.need_namespace(namespace_name(&checked.definition))?;
     let warnings = std::mem::take(&mut checked.warnings);
     let created = create_one(node, caller, checked).await?;
-    let job = shown(node, &created).await?;
+    let job = shown::changed(node, created.job, |_| true, warnings).await?;
     let status = if created.new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(present::job(&*node.view(), &job, warnings)?)))
-}
-
-/// The job that was created. It is there, so a node that does not see it, because its replica is behind or
-/// its disk is full, must not say that it is not.
-async fn shown(node: &Node, created: &Created) -> Answer<read::StoredJob> {
-    let shard = created.job.shard();
-    if let Some(job) = read::job(&*node.view(), created.job)? {
-        return Ok(job);
-    }
-    if let Ok(view) = node.view_of(shard).await
-        && let Some(job) = read::job(&*view, created.job)?
-    {
-        return Ok(job);
-    }
-    Err(shard::Failure::Unknown(shard).into())
+    Ok((status, Json(job)))
 }
 
 /// Creates a job, or finds that it is there.

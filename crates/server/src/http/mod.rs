@@ -37,6 +37,7 @@ mod runs;
 mod schedules;
 mod seats;
 mod serve;
+mod shown;
 
 use std::sync::Arc;
 

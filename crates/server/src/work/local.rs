@@ -1,6 +1,7 @@
 //! The worker inside the server process.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,16 +10,19 @@ use bellwether_core::id::RunId;
 use bellwether_core::turn::{Assignment, Ending, Finished, Lane, Offer, Report, Reported, Work};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::v1::Output;
+use bellwether_worker::guard::{Guard, boot_ms};
 use bellwether_worker::{Control, Executor, LiveOutput, StopReason, wire};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::dispatch::{Dispatch, Order};
 use super::handlers;
+use super::permit::Permit;
 use super::running::{Running, RunningAttempt};
 use super::seat::Room;
 use super::wire::{assignment_of, chunks_of, finished_of};
 use crate::clock;
+use crate::cluster::Lease;
 use crate::shard::ShardHandle;
 
 /// An attempt that takes longer than this is reported as started; a shorter one is reported once,
@@ -57,7 +61,12 @@ pub struct LocalOptions {
     pub output_limit: usize,
     /// The store's id.
     pub instance: String,
+    /// The program that is started to guard commands; without one they are not guarded.
+    pub guard: Option<PathBuf>,
 }
+
+/// Until when runs of a shard may go on here; nothing if nobody else can have them.
+pub type Leases = dyn Fn(Shard) -> Option<Lease> + Send + Sync;
 
 /// The worker inside the server process.
 pub struct LocalWorker {
@@ -65,6 +74,8 @@ pub struct LocalWorker {
     executor: Executor,
     dispatch: Arc<Dispatch>,
     shards: Vec<ShardHandle>,
+    leases: Box<Leases>,
+    guard: Option<Arc<Guard>>,
     running: Arc<Running>,
     tasks: TaskTracker,
     retired: AtomicBool,
@@ -78,9 +89,13 @@ impl LocalWorker {
         executor: Executor,
         dispatch: Arc<Dispatch>,
         shards: Vec<ShardHandle>,
+        leases: Box<Leases>,
     ) -> Arc<LocalWorker> {
+        let guard = options.guard.clone().map(|guard| Guard::new(guard, options.instance.clone()));
         Arc::new(LocalWorker {
             options,
+            leases,
+            guard,
             executor,
             dispatch,
             shards,
@@ -175,12 +190,15 @@ impl LocalWorker {
                 }
                 _ => {
                     // Known before it is started, so that a stop right behind it finds it.
+                    let permit = Arc::new(self.permit(&assignment, &lane));
+                    let last_look = permit.clone();
                     let running = RunningAttempt {
                         namespace: lane.namespace.clone(),
                         attempt: assignment.attempt,
                         token: assignment.token,
-                        control: Control::new(),
+                        control: Control::with_permit(move || !last_look.has_lapsed()),
                         output: LiveOutput::new(self.options.output_limit),
+                        permit,
                     };
                     self.running.add(assignment.run, running.clone());
                     let under_way = UnderWay {
@@ -203,10 +221,29 @@ impl LocalWorker {
         self.dispatch.taken_up(taken.into_iter());
     }
 
-    /// Stops an attempt whose leader has not been in touch for as long as its lease lasts: it may be
-    /// started elsewhere.
-    pub fn lose(&self, run: RunId, token: u64) {
-        self.running.stop(run, token, StopReason::LeaseLost);
+    /// Until when an attempt may go on. A command is under guard from here on, before it is started.
+    fn permit(&self, assignment: &Assignment, lane: &Lane) -> Permit {
+        let Assignment { run, attempt, token, .. } = assignment;
+        let lease = (self.leases)(run.job.shard());
+        let guard = self.guard.as_ref().filter(|_| lane.work == Work::Command);
+        let deadline = lease.map(Lease::deadline_of_guard);
+        let guarded = guard.map(|guard| guard.hold(&run.to_string(), *attempt, *token, deadline));
+        Permit::new(lease, guarded)
+    }
+
+    /// Stops what may be started elsewhere soon, since its leader was not in touch for as long as a
+    /// lease lasts, and has the guard know how long everything else may go on.
+    pub fn look_at_leases(&self) {
+        for (run, attempt) in self.running.all() {
+            let lease = (self.leases)(run.job.shard());
+            attempt.permit.renew(lease);
+            let now_ms = boot_ms();
+            let deadline = lease.map(Lease::deadline);
+            if let Some(over) = deadline.filter(|deadline| deadline.stop_at_ms <= now_ms) {
+                let grace = Duration::from_millis(over.kill_at_ms.saturating_sub(now_ms));
+                attempt.control.stop_within(StopReason::LeaseLost, grace);
+            }
+        }
     }
 
     fn report(&self, shard: Shard, reports: Vec<Report>) {
@@ -259,6 +296,8 @@ impl UnderWay {
                 }
             }
         };
+        let lapsed = running.permit.has_lapsed();
+        let finished = if lapsed { finished.perhaps_by_guard() } else { finished };
         let said = wire::finished_of(finished, persisted.bytes, persisted.sequence);
         self.say(match said.and_then(finished_of) {
             Some(finished) => Reported::Finished(Box::new(finished)),

@@ -12,6 +12,7 @@ mod dispatch;
 mod handlers;
 mod hints;
 mod local;
+mod permit;
 mod queues;
 mod remote;
 mod running;

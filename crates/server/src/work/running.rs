@@ -7,6 +7,8 @@ use bellwether_core::id::RunId;
 use bellwether_worker::{Control, LiveOutput, StopReason};
 use parking_lot::Mutex;
 
+use super::permit::Permit;
+
 /// An attempt that is under way.
 #[derive(Clone)]
 pub struct RunningAttempt {
@@ -20,6 +22,8 @@ pub struct RunningAttempt {
     pub control: Control,
     /// What it prints.
     pub output: Arc<LiveOutput>,
+    /// Whether it may go on.
+    pub permit: Arc<Permit>,
 }
 
 /// All attempts that are under way.
@@ -72,6 +76,12 @@ impl Running {
     #[must_use]
     pub fn attempts(&self) -> Vec<(RunId, u64)> {
         self.attempts.lock().iter().map(|(run, attempt)| (*run, attempt.token)).collect()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<(RunId, RunningAttempt)> {
+        self.attempts.lock().iter().map(|(run, attempt)| (*run, attempt.clone())).collect()
     }
 
     /// Which they are: those of a namespace, or all.

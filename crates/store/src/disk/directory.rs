@@ -18,6 +18,7 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::journal::{self, Finding};
 
@@ -26,6 +27,11 @@ const FORMAT_JOURNAL: &str = "1";
 /// A log beside the database is.
 const FORMAT_LOG: &str = "2";
 const FORMAT_PREFIX: &str = "bellwether store ";
+/// How long a directory that is in use is waited for. A server that was killed while it started a command
+/// leaves its lock to that for the moment until it has become another program, which may be long on a
+/// machine with too much to do.
+const LOCK_WITHIN: Duration = Duration::from_secs(3);
+const LOCK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -220,9 +226,15 @@ fn lock(root: &Path) -> Result<File, OpenError> {
         .write(true)
         .open(root.join("LOCK"))
         .map_err(io_error)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(root.to_owned())),
-        Err(TryLockError::Error(source)) => Err(io_error(source)),
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_WITHIN => {
+                std::thread::sleep(LOCK_AGAIN);
+            }
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(root.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(io_error(source)),
+        }
     }
 }

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 
 use crate::attempt::{Attempt, CommandTarget};
 use crate::cgroup::{self, Group};
-use crate::control::Requests;
+use crate::control::{Control, Requests};
 use crate::executor::{Ending, Shared, stopped};
 use crate::finished::{Failure, Outcome, ReasonCode};
 use crate::output::{LiveOutput, Stream};
@@ -49,9 +49,9 @@ pub(crate) async fn run(
     requests: Requests,
     output: &LiveOutput,
 ) -> Ending {
-    let (mut running, limit) = match start(shared, attempt, target).await {
+    let (mut running, limit) = match start(shared, attempt, target, requests.control()).await {
         Ok(started) => started,
-        Err(failure) => return not_started(failure),
+        Err(ending) => return ending,
     };
     let pump = Pump::new(&mut running.child, target.stdin.clone(), output, &mut judge);
     let meter = Meter::new(running.root.map(|root| root.pid), limit);
@@ -85,14 +85,20 @@ async fn start(
     shared: &Arc<Shared>,
     attempt: &Arc<Attempt>,
     target: &CommandTarget,
-) -> Result<(Running, Option<Limit>), Failure> {
+    control: &Control,
+) -> Result<(Running, Option<Limit>), Ending> {
     let (shared, attempt, target) = (Arc::clone(shared), Arc::clone(attempt), target.clone());
+    let control = control.clone();
     // Starting blocks: it reads directories, asks for accounts and waits for the exec. If nobody
     // waits for the result any more, dropping it ends the command.
     let start = move || {
         let mut limit = target.memory_limit_bytes.map(|bytes| limit(&shared, &attempt, bytes));
         let pass_env = &shared.options.pass_env;
         let spawn = |group: Option<&Group>| spawn::spawn(&attempt, &target, pass_env, group);
+        // The last look: it may have waited for a thread, or this process may have stood still.
+        if let Some(stop) = control.refusal() {
+            return Err(Ending::unbegun(stop));
+        }
         let mut child = spawn(limit.as_ref().and_then(|limit| limit.group.as_deref()));
         if let (Err(Unstarted::NoGroup(error)), Some(limit)) = (&child, &mut limit) {
             let run = &attempt.run_id;
@@ -100,11 +106,12 @@ async fn start(
             limit.group = None;
             child = spawn(None);
         }
-        Ok((Running::new(child?), limit))
+        let child = child.map_err(|unstarted| not_started(unstarted.into()))?;
+        Ok((Running::new(child), limit))
     };
-    tokio::task::spawn_blocking(start)
-        .await
-        .unwrap_or_else(|error| Err(Failure::new(ReasonCode::Internal, error.to_string())))
+    tokio::task::spawn_blocking(start).await.unwrap_or_else(|error| {
+        Err(not_started(Failure::new(ReasonCode::Internal, error.to_string())))
+    })
 }
 
 /// The memory limit of a command, in a group of its own if there can be one.

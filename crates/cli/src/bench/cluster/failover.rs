@@ -44,7 +44,7 @@ enum Way {
 
 /// Measures both.
 pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> anyhow::Result<()> {
-    let mut nodes = Nodes::start(&dir.join("nodes"), 3).await?;
+    let mut nodes = Nodes::start(&dir.join("nodes"), 3, args.shards).await?;
     let minutes = Minutes::start(&nodes).await?;
     let watched = Watched::start(&nodes, &dir.join("starts")).await?;
     let (mut waits, mut lateness) = (Vec::new(), Vec::new());

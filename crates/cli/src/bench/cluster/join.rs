@@ -22,7 +22,7 @@ const SPAN_MS: u64 = 15_000;
 
 /// Measures a cluster that grows from one node to three, then loses one for a while.
 pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> anyhow::Result<()> {
-    let mut nodes = Nodes::start(&dir.join("nodes"), 1).await?;
+    let mut nodes = Nodes::start(&dir.join("nodes"), 1, args.shards).await?;
     let far = Due::Spread(load::now().plus_ms(2 * DAY_MS), 365 * DAY_MS);
     load::create_at(&nodes.urls(), NOOP, args.join_jobs, CLIENTS, far).await?;
     for which in ["second", "third"] {

@@ -19,7 +19,7 @@ const PIECE: u64 = 5;
 
 /// Measures three nodes.
 pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> anyhow::Result<()> {
-    let nodes = Nodes::start(&dir.join("nodes"), 3).await?;
+    let nodes = Nodes::start(&dir.join("nodes"), 3, args.shards).await?;
     let begun = Instant::now();
     let until = begun + Duration::from_secs(args.log_seconds);
     let (mut early, mut most) = (0, 0);

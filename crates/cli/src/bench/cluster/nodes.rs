@@ -24,15 +24,17 @@ pub struct Node {
 /// All nodes, on a directory.
 pub struct Nodes {
     dir: PathBuf,
+    shards: String,
     http: reqwest::Client,
     all: Vec<Node>,
 }
 
 impl Nodes {
     /// Starts so many, and waits until every shard has its replicas and leaders are spread.
-    pub async fn start(dir: &Path, count: usize) -> anyhow::Result<Nodes> {
+    pub async fn start(dir: &Path, count: usize, shards: u16) -> anyhow::Result<Nodes> {
         std::fs::create_dir_all(dir)?;
-        let mut nodes = Nodes { dir: dir.to_owned(), http: load::client()?, all: Vec::new() };
+        let (dir, shards) = (dir.to_owned(), shards.to_string());
+        let mut nodes = Nodes { dir, shards, http: load::client()?, all: Vec::new() };
         for _ in 0..count {
             nodes.add().await?;
         }
@@ -53,8 +55,9 @@ impl Nodes {
         let join = self.all[0].peer.clone();
         let node = &mut self.all[n];
         let mut flags = vec!["--name", &node.name, "--peer-listen", &node.peer];
-        if n > 0 {
-            flags.extend(["--join", &join]);
+        match n {
+            0 => flags.extend(["--shards", &self.shards]),
+            _ => flags.extend(["--join", &join]),
         }
         let data = self.dir.join(&node.name);
         node.server = Some(Server::start_at(&data, &node.listen, &flags).await?);

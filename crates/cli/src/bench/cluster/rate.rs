@@ -23,13 +23,13 @@ struct Seen {
 
 /// Measures one node, then three.
 pub async fn measure(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> anyhow::Result<()> {
-    let one = Nodes::start(&dir.join("one"), 1).await?;
+    let one = Nodes::start(&dir.join("one"), 1, args.shards).await?;
     let alone = full_rate(&one, args.backlog).await?;
     drop(one);
     figures.add("one_launches", "one node: launches", alone.launches, "/s", None);
     figures.add("one_cpu", "one node: processor time per launch", alone.cpu_micros, "µs", None);
     figures.add("one_creates", "one node: creates", alone.creates, "/s", None);
-    let nodes = Nodes::start(&dir.join("three"), 3).await?;
+    let nodes = Nodes::start(&dir.join("three"), 3, args.shards).await?;
     idle(figures, &nodes).await?;
     let three = full_rate(&nodes, args.backlog).await?;
     figures.add("three_launches", "three nodes: launches", three.launches, "/s", Some("≥ 6,000"));

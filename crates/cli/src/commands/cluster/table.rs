@@ -1,5 +1,7 @@
 //! The tables of `bellwether cluster status`, and that of workers.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use bellwether_api::{Cluster, Restored, ShardState, Worker};
 
@@ -11,7 +13,7 @@ use crate::show::{Column, Table, Tone};
 pub fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Result<()> {
     let screen = &mut context.screen;
     screen.field("cluster", &cluster.id)?;
-    screen.field("version", &cluster.version)?;
+    screen.field("version", &versions_text(cluster))?;
     screen.field("replicas", &format!("{} of each shard", cluster.replicas))?;
     for restored in &cluster.restored {
         let (at, taken) = (restored.restored_at.0, restored.taken_at.0);
@@ -89,6 +91,17 @@ pub fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Re
     }
     screen.table(&worker_table(workers, cluster.nodes.len() > 1))?;
     Ok(())
+}
+
+/// What the nodes are; if they are not all the same, somebody has an upgrade to finish.
+fn versions_text(cluster: &Cluster) -> String {
+    let said = cluster.nodes.iter().filter_map(|node| node.version.as_deref());
+    let versions: BTreeSet<&str> = said.filter(|version| !version.is_empty()).collect();
+    if versions.len() < 2 {
+        return cluster.version.clone();
+    }
+    let versions: Vec<&str> = versions.into_iter().collect();
+    format!("{}: not all nodes have been upgraded yet", versions.join(" and "))
 }
 
 fn node_tone(state: &str) -> Tone {
@@ -186,6 +199,22 @@ mod tests {
             "lag": {"a": 0, "b": 12}, "down": down, "open_runs": 0, "ready_runs": 0, "wheel_entries": 0,
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn r117_a_cluster_that_is_being_upgraded_says_so() {
+        let of = |versions: [Option<&str>; 3]| {
+            let node = |version: Option<&str>| {
+                json!({"node": 1, "name": "a", "state": "up", "listen": "", "peer": "", "zone": "",
+                    "disk_bytes": 0, "log_bytes": 0, "leads": 1, "replicas": 1, "version": version})
+            };
+            let cluster = json!({"id": "c", "version": "2.0.0", "restored": [], "shards": [],
+                "nodes": versions.map(node)});
+            versions_text(&serde_json::from_value(cluster).unwrap())
+        };
+        assert_eq!(of([Some("2.0.0"), None, Some("2.0.0")]), "2.0.0", "one is down");
+        let upgrading = "1.9.0 and 2.0.0: not all nodes have been upgraded yet";
+        assert_eq!(of([Some("2.0.0"), Some("1.9.0"), Some("2.0.0")]), upgrading);
     }
 
     #[test]

@@ -8,7 +8,9 @@
 mod banner;
 pub mod logs;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -31,6 +33,23 @@ pub struct ServerArgs {
     print_config: bool,
     #[command(flatten)]
     values: Values,
+}
+
+/// Whose commands are guarded, if this process was started for that.
+pub fn guarded(mut line: impl Iterator<Item = OsString>) -> Option<String> {
+    let (_, command, instance) = (line.next()?, line.next()?, line.next()?);
+    (command == "guard" && line.next().is_none()).then(|| instance.into_string().ok()).flatten()
+}
+
+/// Guards the commands of a server.
+pub fn guard(instance: &str) -> ExitCode {
+    match bellwether_worker::guard::watch(instance) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprint_line(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Runs it.

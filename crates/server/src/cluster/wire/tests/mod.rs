@@ -1,7 +1,9 @@
 //! Tests of the messages, one file for each thing they promise.
 
+mod fixtures;
 mod refusals;
 mod round_trips;
+mod samples;
 mod strategies;
 
 /// What the other end gets: a message that has been bytes in between.

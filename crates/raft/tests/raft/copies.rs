@@ -1,7 +1,5 @@
 //! Copies of shards that a node is sent.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;

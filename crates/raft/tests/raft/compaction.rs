@@ -1,7 +1,5 @@
 //! The log of a node stays small, whatever its groups do.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,7 +1,5 @@
 //! A store whose shards are groups of Raft passes what every engine must, and openraft's own suite.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use bellwether_raft::engine::{RaftEngine, RaftOptions};

@@ -1,7 +1,5 @@
 //! Three nodes in one process: what one of them has acknowledged survives it.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
