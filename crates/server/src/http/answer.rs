@@ -123,6 +123,9 @@ mod tests {
         for undone in [Failure::Overloaded, Failure::Stopped, Failure::NoLeader(3)] {
             assert!(after(undone).is_some());
         }
+        for late in [Failure::Overloaded, Failure::Stopped, Failure::NoLeader(3)] {
+            assert_eq!(after(late.after_part(3)), None, "part of it has happened");
+        }
         assert_eq!(after(Failure::Unknown(3)), None);
     }
 }

@@ -20,6 +20,7 @@ use super::runs::statuses;
 use super::{present_batch, present_run};
 use crate::access::Caller;
 use crate::node::Node;
+use crate::shard::Failure;
 
 fn no_batch(name: &str) -> Refusal {
     let name: String = name.chars().take(80).collect();
@@ -133,8 +134,11 @@ pub async fn cancel(
     let input = BatchInput::Cancel { actor: caller.name.clone(), note };
     let input = Input::Batch { batch: batch.id, input: Box::new(input) };
     // A batch is at home in a shard just as a job is.
-    node.ask(JobId(batch.id.0), input).await?;
-    let batch = find(&node, &caller, &batch.id.to_string(), None)?;
+    let home = JobId(batch.id.0);
+    node.ask(home, input).await?;
+    // It is canceled by now: whoever cannot show it must not say that nothing has happened.
+    let shown = find(&node, &caller, &batch.id.to_string(), None);
+    let batch = shown.map_err(|_| Failure::Unknown(home.shard()))?;
     Ok(Json(present_batch::batch(&batch)?))
 }
 

@@ -18,7 +18,6 @@ use super::listed::Listed;
 use super::present;
 use crate::access::Caller;
 use crate::node::Node;
-use crate::shard::Failure;
 
 /// Which groups to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -102,12 +101,9 @@ async fn change(
                 group: group.to_owned(),
                 change: change.clone(),
             };
-            let reply = shard.ask(input).await.map_err(|failure| match failure {
-                // Others have made the change: that nothing was decided would not be true.
-                Failure::NoLeader(_) | Failure::Overloaded | Failure::Stopped if begun => {
-                    Failure::Unknown(shard.shard)
-                }
-                failure => failure,
+            let reply = shard.ask(input).await.map_err(|failure| match begun {
+                true => failure.after_part(shard.shard),
+                false => failure,
             })?;
             begun = true;
             if reply != Reply::More(true) {

@@ -57,26 +57,9 @@ pub fn find(
     lengths([("namespace", namespace, 128)])?;
     let namespace = namespace.or(caller.namespace.as_deref());
     let id = job_id(node, name, namespace)?;
-    stored(node, id)?
+    shown::looked_for(node, |view| read::job(view, id))?
         .filter(|job| caller.sees(namespace_name(&job.definition)))
         .ok_or_else(|| no_job(name))
-}
-
-/// How often a job is looked for in replicas of other nodes.
-const LOOKS: usize = 3;
-
-/// A job by id. Rows of another node's replica are not all from one moment: a one-off job that is changed for the first
-/// time in between is found neither as it was stored before nor as it is stored now. That happens to a job once, so
-/// whoever looks again finds it.
-fn stored(node: &Node, id: JobId) -> Answer<Option<StoredJob>> {
-    for _ in 1..LOOKS {
-        let view = node.view();
-        let found = read::job(&*view, id)?;
-        if found.is_some() || !view.is_far() {
-            return Ok(found);
-        }
-    }
-    Ok(read::job(&*node.view(), id)?)
 }
 
 /// Returns a job.
@@ -293,7 +276,8 @@ pub async fn delete(
         let shard = node.shard_of_name(&namespace, key);
         if shard.shard != job.id.shard() {
             let free = Input::FreeKey { namespace, key: key.clone(), job: job.id };
-            shard.ask(free).await?;
+            // The job is gone by then, whatever becomes of its key: who creates it anew finds that.
+            shard.ask(free).await.map_err(|failure| failure.after_part(shard.shard))?;
         }
     }
     Ok(StatusCode::NO_CONTENT)

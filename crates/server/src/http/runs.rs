@@ -17,7 +17,7 @@ use utoipa::IntoParams;
 use super::answer::{Answer, Refusal, blocking};
 use super::extract::{Params, bad_cursor, lengths, limit};
 use super::listed::Listed;
-use super::present_run;
+use super::{present_run, shown};
 use crate::access::Caller;
 use crate::node::Node;
 
@@ -29,7 +29,7 @@ fn no_run(name: &str) -> Refusal {
 /// The run that a path means, if the caller may see it.
 pub fn find(node: &Node, caller: &Caller, name: &str) -> Answer<StoredRun> {
     let id: RunId = name.parse().map_err(|_| no_run(name))?;
-    read::run(&*node.view(), id)?
+    shown::looked_for(node, |view| read::run(view, id))?
         .filter(|run| caller.sees(namespace_name(&run.definition)))
         .ok_or_else(|| no_run(name))
 }

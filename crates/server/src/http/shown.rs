@@ -1,6 +1,8 @@
-//! What has become of a job by a change, for whoever asked for it.
+//! What is there, for whoever asks for one thing, and what has become of a job by a change.
 //!
-//! The change has been made by then. A node whose replica is behind, that reaches none, or that finds that somebody
+//! Rows of another node's replica are not all from one moment, so what moves in between is looked for again.
+//!
+//! A change has been made by the time its job is shown. A node whose replica is behind, that reaches none, or that finds that somebody
 //! else has deleted the job meanwhile, must not answer as if it had not: `job_not_found` and `no_leader` say that
 //! nothing has happened. If it cannot show the job, it says `outcome_unknown`. It changes nothing itself.
 
@@ -13,6 +15,26 @@ use super::answer::Answer;
 use super::present;
 use crate::node::Node;
 use crate::shard::Failure;
+
+/// How often one thing is looked for in replicas of other nodes.
+const LOOKS: usize = 3;
+
+/// What `look` finds. A one-off job that is changed for the first time while rows of another node are read, or a run that
+/// ends, is found neither where it was stored before nor where it is stored now. That happens to one thing once or
+/// twice, so whoever looks again finds it.
+pub fn looked_for<T>(
+    node: &Node,
+    look: impl Fn(&dyn View) -> Result<Option<T>, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    for _ in 1..LOOKS {
+        let view = node.view();
+        let found = look(&*view)?;
+        if found.is_some() || !view.is_far() {
+            return Ok(found);
+        }
+    }
+    look(&*node.view())
+}
 
 /// The job after a change, which it shows if it is what `shows` says.
 pub async fn changed(

@@ -51,6 +51,20 @@ pub enum Failure {
     Store(StoreError),
 }
 
+impl Failure {
+    /// The same where part of what was asked for has been done before: that nothing was decided would
+    /// not be true.
+    #[must_use]
+    pub fn after_part(self, shard: Shard) -> Failure {
+        match self {
+            Failure::NoLeader(_) | Failure::Overloaded | Failure::Stopped => {
+                Failure::Unknown(shard)
+            }
+            failure => failure,
+        }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         match error {
