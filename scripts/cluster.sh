@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 DATA_DIR=${DATA_DIR:-bellwether-cluster}
 # Each node takes this port for its API and the next one for other nodes.
 PORTS=${PORTS:-"2355 2365 2375"}
+ADDRESS=${ADDRESS:-127.0.0.1}
 PROGRAM=${PROGRAM:-}
 READY_WITHIN=${READY_WITHIN:-60}
 
@@ -64,13 +65,13 @@ node() {
     local name=$1 port=$2
     shift 2
     launch "$name" "$PROGRAM" server --name "$name" --zone "zone-$name" \
-        --listen "127.0.0.1:$port" --peer-listen "127.0.0.1:$((port + 1))" \
+        --listen "$ADDRESS:$port" --peer-listen "$ADDRESS:$((port + 1))" \
         --data-dir "$DATA_DIR/$name" "$@"
 }
 
 ready() {
     local name=$1 port=$2 waited=0
-    until "$PROGRAM" health --server "127.0.0.1:$port" >/dev/null 2>&1; do
+    until "$PROGRAM" health --server "$ADDRESS:$port" >/dev/null 2>&1; do
         if ! kill -0 "$(cat "$DATA_DIR/$name.pid")" 2>/dev/null; then
             echo "$name has ended:" >&2
             tail -n 5 "$DATA_DIR/$name.log" >&2
@@ -95,7 +96,7 @@ for name in a b c worker; do
 done
 trap stop INT TERM EXIT
 
-join=127.0.0.1:$((first + 1))
+join=$ADDRESS:$((first + 1))
 if [ -e "$DATA_DIR/b/NODE" ]; then
     # They know one another, and none is ready without another.
     node a "$first"
@@ -111,12 +112,12 @@ fi
 ready b "$second"
 ready c "$third"
 launch worker "$PROGRAM" worker --name worker --state-dir "$DATA_DIR/worker" \
-    --server "127.0.0.1:$first,127.0.0.1:$second,127.0.0.1:$third"
+    --server "$ADDRESS:$first,$ADDRESS:$second,$ADDRESS:$third"
 
 # Before that, the loss of one node would be the loss of what only it has.
 echo "waiting until every shard has three replicas"
 spread() {
-    "$PROGRAM" cluster status --json --server "127.0.0.1:$first" 2>/dev/null | python3 -c '
+    "$PROGRAM" cluster status --json --server "$ADDRESS:$first" 2>/dev/null | python3 -c '
 import json, sys
 shards = json.load(sys.stdin)["cluster"]["shards"]
 sys.exit(any(len(shard["voters"]) < 3 or "leader" not in shard for shard in shards))
@@ -137,18 +138,18 @@ case "$short" in "$PWD"/*) short=.${short#"$PWD"} ;; esac
 cat <<EOF
 
 three nodes are up:
-  a  http://127.0.0.1:$first   process $(cat "$DATA_DIR/a.pid")
-  b  http://127.0.0.1:$second   process $(cat "$DATA_DIR/b.pid")
-  c  http://127.0.0.1:$third   process $(cat "$DATA_DIR/c.pid")
+  a  http://$ADDRESS:$first   process $(cat "$DATA_DIR/a.pid")
+  b  http://$ADDRESS:$second   process $(cat "$DATA_DIR/b.pid")
+  c  http://$ADDRESS:$third   process $(cat "$DATA_DIR/c.pid")
 and a worker, process $(cat "$DATA_DIR/worker.pid"); logs and data are in $DATA_DIR
 
 try, in another terminal:
-  $short cluster status --server 127.0.0.1:$first
-  $short job add --server 127.0.0.1:$second --key tick --every 1s -- 'echo it is \$(date)'
-  $short events --server 127.0.0.1:$third
+  $short cluster status --server $ADDRESS:$first
+  $short job add --server $ADDRESS:$second --key tick --every 1s -- 'echo it is \$(date)'
+  $short events --server $ADDRESS:$third
 kill the node that leads the job's shard (or any other), and see that it goes on:
   kill -9 \$(cat $DATA_DIR/a.pid)
-  $short job ticks tick --server 127.0.0.1:$second
+  $short job ticks tick --server $ADDRESS:$second
 start it again:
   $DATA_DIR/a.sh
 

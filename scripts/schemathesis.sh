@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Throws generated requests, valid and not, at a real server and checks every answer against the
-# OpenAPI document.
+# OpenAPI document. BELLWETHER_BIN names a server to use instead of the one that is built here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,12 +14,15 @@ if ! "$venv/bin/schemathesis" --version 2>/dev/null | grep -q "$version"; then
     "$venv/bin/pip" install --quiet --disable-pip-version-check "schemathesis==$version"
 fi
 
-cargo build --quiet --locked --package bellwether
+if [ -z "${BELLWETHER_BIN:-}" ]; then
+    cargo build --quiet --locked --package bellwether
+    BELLWETHER_BIN=$PWD/target/debug/bellwether
+fi
 work=$(mktemp -d)
 server=
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-bellwether=./target/debug/bellwether
+bellwether=$BELLWETHER_BIN
 export BELLWETHER_SERVER="http://127.0.0.1:$port"
 
 start() {

@@ -15,7 +15,13 @@ show_skipped() {
 }
 trap show_skipped EXIT
 
+# Most of the time tests wait: for ticks, for leases to end, for nodes to be missed.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(nproc)))}"
 cargo test --workspace --locked
+# With it the program was built, for tests that start it. Built by itself it would be built anew, with most of what it
+# depends on: alone it wants fewer features of that.
+BELLWETHER_BIN=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/bellwether
+export BELLWETHER_BIN
 scripts/check-openapi.sh
 scripts/schemathesis.sh
 scripts/sdk-python.sh

@@ -23,6 +23,7 @@ need python3 python3
 # The brokers that tests publish to and read from. They are not started by their packages.
 if [ "${1:-}" = test ]; then
     export RUNLEVEL=1
+    need curl curl
     need nats-server nats-server
     need rabbitmq-server rabbitmq-server
     # Networks, and clocks that are wrong, for clusters under test. Without root there are none, and

@@ -153,7 +153,7 @@ pub struct Worker {
     pub heard_at: Option<Instant>,
 }
 
-/// The node and its shards.
+/// All nodes and shards, as the node that answers knows them.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Cluster {
     /// Its id.
@@ -202,6 +202,10 @@ pub struct Node {
     /// Of these, bytes of the log that replicas agree on, as far as is known.
     #[serde(default)]
     pub log_bytes: u64,
+    /// By how many milliseconds at least its clock is ahead of that of the node that answers, or behind
+    /// if that is negative.
+    #[serde(default)]
+    pub clock_ahead_ms: i64,
     /// How many shards it leads.
     pub leads: u64,
     /// How many shards it has replicas of.

@@ -21,7 +21,7 @@ pub struct Tick {
     /// What became of it.
     pub fate: TickFate,
     /// A stable word for why: `overlap`, `misfire`, `paused`, `maintenance`, `max_runs`, `late`,
-    /// `trigger`, `no_worker`, `restored`.
+    /// `trigger`, `no_worker`, `restored`, `replaced`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The same in a sentence.

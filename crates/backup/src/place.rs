@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path as FilePath;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 use bellwether_core::time::Time;
@@ -29,6 +31,8 @@ pub struct Place {
     carrying: Arc<dyn ObjectStore>,
     /// The bucket, unless it is a directory.
     bucket: Option<Bucket>,
+    /// The directory, if it is one.
+    directory: Option<PathBuf>,
     /// What stands before every name.
     prefix: Path,
     shown: String,
@@ -104,20 +108,22 @@ impl Place {
 
     fn plain(store: Arc<dyn ObjectStore>, shown: &str) -> Place {
         let (carrying, prefix) = (store.clone(), Path::default());
-        Place { store, carrying, bucket: None, prefix, shown: shown.to_owned() }
+        let shown = shown.to_owned();
+        Place { store, carrying, bucket: None, directory: None, prefix, shown }
     }
 
     fn directory(shown: &str, dir: &str) -> Result<Place> {
-        std::fs::create_dir_all(dir).map_err(|error| bad(shown, error))?;
+        make_private(FilePath::new(dir)).map_err(|error| bad(shown, error))?;
         let store = LocalFileSystem::new_with_prefix(dir).map_err(|error| bad(shown, error))?;
         let store = Arc::new(store.with_automatic_cleanup(true).with_fsync(true));
-        Ok(Place::plain(store, shown))
+        Ok(Place { directory: Some(PathBuf::from(dir)), ..Place::plain(store, shown) })
     }
 
     fn s3(shown: &str, bucket: Bucket, prefix: &str) -> Result<Place> {
         let prefix = Path::parse(prefix).map_err(|error| bad(shown, error))?;
         let (store, carrying) = (bucket.asking.clone(), bucket.carrying.clone());
-        Ok(Place { store, carrying, bucket: Some(bucket), prefix, shown: shown.to_owned() })
+        let shown = shown.to_owned();
+        Ok(Place { store, carrying, bucket: Some(bucket), directory: None, prefix, shown })
     }
 
     fn path(&self, name: &str) -> Path {
@@ -131,8 +137,15 @@ impl Place {
         explained.unwrap_or_else(|| BackupError::Storage { place: self.shown.clone(), source })
     }
 
-    /// Stores an object, whole or not at all.
+    /// Stores an object, whole or not at all. Nobody else of the machine can read those of a
+    /// directory; who may read a bucket is for its owner to say.
     pub(crate) async fn put(&self, name: &str, bytes: Bytes) -> Result<()> {
+        if let Some(parent) =
+            self.directory.as_ref().map(|dir| dir.join(name)).as_deref().and_then(FilePath::parent)
+        {
+            // If it cannot be made, nothing can be stored there, and that is told below.
+            let _ = make_private(parent);
+        }
         let put = self.carrying.put(&self.path(name), bytes.into()).await;
         put.map(drop).map_err(|error| self.failed(error))
     }
@@ -194,6 +207,12 @@ impl Place {
         }
         Ok(())
     }
+}
+
+/// Makes a directory that nobody but its owner may read, for definitions hold secrets in clear.
+/// One that is there already stays as it is.
+pub(crate) fn make_private(dir: &FilePath) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 fn bad(text: &str, why: impl fmt::Display) -> BackupError {

@@ -19,6 +19,7 @@ use bytes::Bytes;
 
 use crate::fetch::{parts, read_part};
 use crate::part::BackupRow;
+use crate::place::make_private;
 use crate::{BackupError, Manifest, Place, Progress, Result, Section, ShardEntry};
 
 /// The file that says that a restore is under way, or was interrupted.
@@ -98,7 +99,7 @@ fn begin(dir: &Path) -> Result<()> {
     if dir.exists() && fs::read_dir(dir).map_err(io(dir))?.next().is_some() {
         return Err(BackupError::NotEmpty(dir.to_owned()));
     }
-    fs::create_dir_all(dir).map_err(io(dir))?;
+    make_private(dir).map_err(io(dir))?;
     let marker = dir.join(MARKER);
     let mut file = File::create(&marker).map_err(io(&marker))?;
     file.write_all(b"A restore is under way, or was interrupted: then remove this directory.\n")

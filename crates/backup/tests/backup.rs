@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -158,6 +159,20 @@ async fn r114_what_was_backed_up_is_restored_row_by_row() {
     let restores: Vec<RestoreRow> = bellwether_core::read::restores(&*view).unwrap();
     assert_eq!(restores, [row]);
     assert!(!data.join(MARKER).exists());
+}
+
+#[tokio::test]
+async fn r114_nobody_else_of_the_machine_can_read_a_backup_or_what_is_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let (backups, data) = (dir.path().join("b"), dir.path().join("new").join("data"));
+    let place = place_in(&backups);
+    let manifest = taken(&place, &old(3)).await;
+    let backup = backups.join(&manifest.name);
+    restore(&place, &into(&data, manifest, NOW), &Arc::default()).await.unwrap();
+    for private in [&backups, &backup, &backup.join("shard-00000"), &data] {
+        let mode = std::fs::metadata(private).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", private.display());
+    }
 }
 
 #[tokio::test]

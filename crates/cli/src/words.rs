@@ -72,6 +72,11 @@ pub fn hint(error: &ClientError) -> Option<&'static str> {
              `bellwether token create`",
         ),
         (403, _) => Some("ask an admin for a token with a role that allows it"),
+        (_, "outcome_unknown") => Some(
+            "look first whether it was done (`bellwether job list`, `bellwether run list`); only what \
+             creates something with a --key is safe to repeat as it is",
+        ),
+        (_, "no_leader") => Some("`bellwether cluster status` shows which nodes are missing"),
         (503, _) => Some("try again in a moment"),
         _ => None,
     }
@@ -120,5 +125,9 @@ mod tests {
         assert!(hint(&error(403, "other_namespace", "")).unwrap().contains("-n"));
         assert!(hint(&error(409, "last_admin_token", "")).unwrap().contains("--role admin"));
         assert!(hint(&error(409, "key_exists", "")).is_none());
+        let unknown = hint(&error(503, "outcome_unknown", "")).unwrap();
+        assert!(unknown.contains("look first") && !unknown.contains("again"), "{unknown}");
+        assert!(hint(&error(503, "no_leader", "")).unwrap().contains("cluster status"));
+        assert!(hint(&error(503, "overloaded", "")).unwrap().contains("again"));
     }
 }

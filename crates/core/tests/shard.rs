@@ -64,7 +64,7 @@ fn r101_a_shard_rests_until_something_is_due_and_launches_it_then() {
 
 /// What one turn writes is one record of the log, and one message to each replica.
 #[test]
-fn r67_a_turn_writes_only_so_much_however_large_the_jobs_are() {
+fn r91_a_turn_writes_only_so_much_however_large_the_jobs_are() {
     const JOBS: usize = 1_000;
     let mut store = Store::default();
     let mut leading = leading(&store);

@@ -191,7 +191,7 @@ fn to_worker() -> Vec<(&'static str, to_worker::Message)> {
 }
 
 #[test]
-fn r111_workers_and_servers_of_other_versions_are_understood() {
+fn r117_workers_and_servers_of_other_versions_are_understood() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
     let mut kept = Kept::open(format!("{dir}/worker-v1.txt"));
     for (name, message) in from_worker() {

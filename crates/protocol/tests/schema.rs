@@ -92,7 +92,7 @@ fn current() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn r111_what_has_a_number_in_the_protocols_keeps_it() {
+fn r117_what_has_a_number_in_the_protocols_keeps_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-v1.txt");
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     let mut kept: BTreeMap<String, String> = BTreeMap::new();

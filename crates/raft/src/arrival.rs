@@ -7,11 +7,11 @@
 //!
 //! So a replica that was begun anew neither stands for election nor votes until it has all that was agreed upon
 //! when a leader first spoke to it. That it was removed is part of that, since it is erased only after that was
-//! agreed. A file says so for as long as it lasts, whatever happens to the node meanwhile; whoever is needed
-//! for a majority has been level before, and so has none.
+//! agreed. A file says so for as long as it lasts, and up to where, whatever happens to the node meanwhile; whoever is
+//! needed for a majority has arrived before: [`crate::engine::RaftEngine::wait_until_arrived`].
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bellwether_core::waist::Shard;
@@ -45,8 +45,22 @@ impl Arrival {
     /// That of a replica that was begun anew, or of any other.
     #[must_use]
     pub fn new(anew: bool) -> Arrival {
-        let wait = if anew { Wait::Unheard } else { Wait::Over };
+        Arrival::of(if anew { Wait::Unheard } else { Wait::Over })
+    }
+
+    fn of(wait: Wait) -> Arrival {
         Arrival { wait: Mutex::new(wait), news: Notify::new() }
+    }
+
+    /// That of a replica with a mark.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub fn read(mark: &Path) -> io::Result<Arrival> {
+        let text = fs::read_to_string(mark)?;
+        // A line that was not finished says nothing.
+        let agreed = text.strip_suffix('\n').and_then(|agreed| agreed.parse().ok());
+        Ok(Arrival::of(agreed.map_or(Wait::Unheard, Wait::Until)))
     }
 
     /// A leader says up to which entry everything is agreed upon.
@@ -75,9 +89,13 @@ impl Arrival {
         *self.wait.lock() != Wait::Over
     }
 
-    /// Waits until a leader has spoken for the first time.
-    pub async fn news(&self) {
+    /// Waits until a leader has spoken for the first time. Up to where the replica has to get.
+    pub async fn news(&self) -> Option<u64> {
         self.news.notified().await;
+        match *self.wait.lock() {
+            Wait::Until(agreed) => Some(agreed),
+            Wait::Unheard | Wait::Over => None,
+        }
     }
 }
 
@@ -108,6 +126,16 @@ impl Arrivals {
     }
 }
 
+/// Says up to where a replica has to get.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(mark: &Path, agreed: u64) -> io::Result<()> {
+    let mut file = File::create(mark)?;
+    file.write_all(format!("{agreed}\n").as_bytes())?;
+    file.sync_all()
+}
+
 /// Says no more of a replica that it has yet to arrive.
 ///
 /// # Errors
@@ -121,6 +149,8 @@ pub fn remove(mark: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -135,5 +165,21 @@ mod tests {
         assert!(arrival.arrived(Some(191)) && !arrival.is_awaited());
         assert!(arrival.arrived(None), "for good");
         assert!(Arrival::new(false).arrived(None), "others count at once");
+    }
+
+    #[test]
+    fn r92_after_a_start_it_waits_for_what_it_waited_for_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let arrivals = Arrivals::new(dir.path().join("arrivals"));
+        arrivals.add(3).unwrap();
+        let mark = arrivals.mark(3);
+        assert!(!Arrival::read(&mark).unwrap().arrived(Some(500)), "nobody had spoken to it");
+        write(&mark, 191).unwrap();
+        let again = Arrival::read(&mark).unwrap();
+        assert!(!again.arrived(Some(190)) && again.arrived(Some(191)));
+        fs::write(&mark, "19").unwrap();
+        assert!(!Arrival::read(&mark).unwrap().arrived(Some(500)), "that was interrupted");
+        remove(&mark).unwrap();
+        assert!(!mark.exists());
     }
 }

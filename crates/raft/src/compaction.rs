@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r67_what_is_old_goes_unless_a_copy_that_is_under_way_needs_it() {
+    fn r112_what_is_old_goes_unless_a_copy_that_is_under_way_needs_it() {
         let load = |segments| Load { group: 3, first: 100, segments, old: Some(900) };
         assert_eq!(can_go(&load(SEGMENTS_MAX - 1), None), None, "it is small");
         assert_eq!(can_go(&load(SEGMENTS_MAX), None), Some(900));

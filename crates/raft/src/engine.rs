@@ -22,7 +22,7 @@ use openraft::{Config, SnapshotPolicy};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::arrival::Arrivals;
+use crate::arrival::{Arrival, Arrivals};
 use crate::codec::{encode_acquire, encode_batch};
 use crate::compaction::keep_small;
 use crate::log::{Directory, Log, LogOptions, bytes_in};
@@ -195,7 +195,9 @@ impl RaftEngine {
         let machine = machine.held_by(alive);
         storage.agree_with(machine.applied()).await?;
         let network = self.network.of_group(shard);
-        let awaited = Some(self.arrivals.mark(shard)).filter(|mark| mark.exists());
+        let mark = Some(self.arrivals.mark(shard)).filter(|mark| mark.exists());
+        let awaited = mark.map(|mark| Arrival::read(&mark).map(|arrival| (mark, arrival)));
+        let awaited = awaited.transpose()?;
         let config = match awaited {
             None => self.config.clone(),
             Some(_) => Arc::new(Config { enable_elect: false, ..(*self.config).clone() }),
@@ -304,20 +306,31 @@ impl RaftEngine {
             None => asker.hears(Err(StoreError::NotLeader { shard })),
         }
     }
+
+    /// Proposes that this node takes a shard over.
+    pub(crate) fn ask_to_acquire(
+        &self,
+        shard: Shard,
+        told: impl FnOnce(Result<Term, StoreError>) + Send + 'static,
+    ) {
+        let asker = Asker::new(move |result| {
+            told(result.and_then(|applied| match applied {
+                Applied::Acquired(term) => Ok(term),
+                other => Err(StoreError::Failed(format!("taking a shard over led to {other:?}"))),
+            }));
+        });
+        self.ask(shard, encode_acquire(shard), asker);
+    }
 }
 
 impl Engine for RaftEngine {
     fn acquire(&self, shard: Shard) -> Result<Term, StoreError> {
         let (sender, term) = crossbeam_channel::bounded(1);
-        let asker = Asker::new(move |result| {
+        self.ask_to_acquire(shard, move |result| {
             // The receiver waits below, so this cannot fail.
             let _ = sender.send(result);
         });
-        self.ask(shard, encode_acquire(shard), asker);
-        match term.recv().unwrap_or(Err(StoreError::Closed))? {
-            Applied::Acquired(term) => Ok(term),
-            other => Err(StoreError::Failed(format!("taking a shard over led to {other:?}"))),
-        }
+        term.recv().unwrap_or(Err(StoreError::Closed))
     }
 
     fn view(&self) -> Arc<dyn View> {

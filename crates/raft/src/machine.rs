@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r67_what_is_in_a_snapshot_is_not_lost_whoever_asked_for_it() {
+    async fn r112_what_is_in_a_snapshot_is_not_lost_whoever_asked_for_it() {
         let tables = Arc::new(MemoryTables::default());
         let mut machine = Machine::without_copies(tables.clone(), 3).unwrap();
         for index in 1..=5 {

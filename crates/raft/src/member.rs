@@ -108,21 +108,22 @@ struct Proposals {
 
 impl Member {
     /// A group that has been started. `writing` ends when it has stopped writing to the tables.
-    /// `awaited` is the mark of a replica that has yet to arrive.
+    /// `awaited` is the mark of a replica that has yet to arrive, and what it says.
     pub fn new(
         shard: Shard,
         raft: Group,
         writing: mpsc::Receiver<()>,
-        awaited: Option<PathBuf>,
+        awaited: Option<(PathBuf, Arrival)>,
     ) -> Member {
         let (queue, waiters) = mpsc::unbounded_channel();
         let proposals = Proposals { queue, waiting: Arc::default(), any: Arc::default() };
         let (waiting, any) = (proposals.waiting.clone(), proposals.any.clone());
         let proposing = tokio::spawn(propose(raft.clone(), waiters, waiting, any));
         tokio::spawn(keep_time(raft.clone()));
-        let arrival = Arrival::new(awaited.is_some());
+        let (mark, arrival) = awaited.unzip();
+        let arrival = arrival.unwrap_or_default();
         let heard = Arc::new(Heard { last: Mutex::default(), arrival });
-        if let Some(mark) = awaited {
+        if let Some(mark) = mark {
             tokio::spawn(arrive(shard, raft.clone(), heard.clone(), mark));
         }
         let proposals = ReentrantMutex::new(RefCell::new(Some(proposals)));
@@ -229,17 +230,21 @@ async fn arrive(shard: Shard, raft: Group, heard: Arc<Heard>, mark: PathBuf) {
         }
         tokio::select! {
             changed = metrics.changed() => if changed.is_err() { return },
-            () = heard.arrival.news() => {}
+            Some(agreed) = heard.arrival.news() => {
+                let mark = mark.clone();
+                told(shard, blocking(move || arrival::write(&mark, agreed)).await);
+            }
         }
     }
     // If the mark stays, it waits once more after the next start.
-    match blocking(move || arrival::remove(&mark)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) | Err(error) => {
-            tracing::warn!(shard, %error, "a replica is marked as if it had yet to arrive");
-        }
-    }
+    told(shard, blocking(move || arrival::remove(&mark)).await);
     raft.runtime_config().elect(true);
+}
+
+fn told(shard: Shard, done: std::io::Result<std::io::Result<()>>) {
+    if let Err(error) = done.flatten() {
+        tracing::warn!(shard, %error, "what a replica waits for cannot be written down");
+    }
 }
 
 /// Why something was not committed. One that leads no more, and had entries discarded that others

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn r67_copies_that_come_at_the_same_time_do_not_mix() {
+    fn r115_copies_that_come_at_the_same_time_do_not_mix() {
         let dir = tempfile::tempdir().unwrap();
         let receiving = Receiving::open(dir.path()).unwrap();
         let mut old = receiving.begin(3, position(5)).unwrap();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn r67_after_a_crash_the_newest_copy_is_taken_in_and_no_other_is_left() {
+    fn r115_after_a_crash_the_newest_copy_is_taken_in_and_no_other_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let receiving = Receiving::open(dir.path()).unwrap();
         for (index, name) in [(9, "new"), (5, "old")] {

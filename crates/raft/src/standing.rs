@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bellwether_core::key::shard_range;
-use bellwether_core::waist::{Family, Shard};
+use bellwether_core::waist::{Family, Shard, StoreError, Term};
 use bellwether_store::Engine;
 use openraft::ChangeMembers;
 use openraft::async_runtime::{Instant, WatchReceiver};
@@ -13,6 +13,7 @@ use openraft::errors::RaftError;
 use openraft::metrics::{RaftMetrics, RaftServerMetrics, WaitError};
 use openraft::raft::ReadPolicy;
 use openraft::type_config::alias::WatchReceiverOf;
+use tokio::sync::oneshot;
 
 use crate::compaction::compact;
 use crate::engine::{RaftEngine, RaftOpenError, group_error};
@@ -22,7 +23,9 @@ use crate::types::{Peer, Types};
 /// How long a node that is alone may take to lead a group.
 const LEAD_WITHIN: Duration = Duration::from_secs(30);
 /// How often to ask whether a quorum has acknowledged a new leader.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How often at least, when that has taken long.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_millis(50);
 
 /// How a group stands, as its replica on this node knows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -83,6 +86,12 @@ impl Watch {
     pub async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
+}
+
+/// The last entry that a node is known to have.
+fn matched(metrics: &RaftMetrics<Types>, node: u64) -> Option<u64> {
+    let matched = metrics.replication.as_ref().and_then(|all| all.get(&node));
+    matched.and_then(|at| at.as_ref()).map(|at| at.index)
 }
 
 fn no_replica() -> RaftOpenError {
@@ -208,15 +217,17 @@ impl RaftEngine {
         Ok(false)
     }
 
-    /// Makes the tables of a shard durable, and purges from its log all that has been applied to them.
+    /// Makes the tables of a shard that begins here durable, and purges from its log all that has been applied
+    /// to them.
     async fn purge(&self, shard: Shard) -> Result<(), RaftOpenError> {
         let raft = self.raft(shard)?;
-        let applied = raft.metrics().borrow_watched().last_applied;
-        let Some(upto) = applied.map(|at| at.index) else { return Ok(()) };
+        // Something has, be it the blank entry of whoever leads, but perhaps it is yet to be seen here.
+        let begun = self.wait(shard, LEAD_WITHIN, |metrics| metrics.last_applied.is_some()).await?;
+        let upto = begun.last_applied.map_or(0, |at| at.index);
         compact(&raft, upto).await?;
         let purged =
             |metrics: &RaftMetrics<Types>| metrics.purged.is_some_and(|at| at.index >= upto);
-        self.wait(shard, LEAD_WITHIN, purged).await
+        self.wait(shard, LEAD_WITHIN, purged).await.map(drop)
     }
 
     /// Leads the groups in which this node alone votes, at once: there is nobody to wait for. They
@@ -244,16 +255,43 @@ impl RaftEngine {
         futures::future::try_join_all(leading).await.map(drop)
     }
 
-    /// Waits until this node leads a shard and has applied all that was in its log before.
+    /// Takes a shard over, as [`Engine::acquire`] does, as soon as this node leads it and a quorum has
+    /// acknowledged that. All that was in its log before has been applied by then.
     ///
     /// # Errors
     /// When it does not lead it in time, or not any more.
-    pub async fn wait_to_lead(&self, shard: Shard) -> Result<(), RaftOpenError> {
+    pub async fn take_over(&self, shard: Shard) -> Result<Term, StoreError> {
+        let node = self.identity.node;
+        let led = self.wait_for_leader(shard, node, LEAD_WITHIN).await;
+        led.map_err(|_| StoreError::NotLeader { shard })?;
+        let mut pause = LOOK_EVERY;
+        loop {
+            // It may have been erased meanwhile.
+            let Ok(raft) = self.raft(shard) else {
+                return Err(StoreError::NotLeader { shard });
+            };
+            let (sender, term) = oneshot::channel();
+            self.ask_to_acquire(shard, |result| {
+                // Whoever asked may be gone.
+                let _ = sender.send(result);
+            });
+            match term.await.unwrap_or(Err(StoreError::Closed)) {
+                // A new leader takes nothing until a quorum has acknowledged it.
+                Err(StoreError::NotLeader { .. })
+                    if raft.server_metrics().borrow_watched().current_leader == Some(node) => {}
+                taken => return taken,
+            }
+            // Mostly it is a matter of milliseconds. One that is cut off may take itself for the leader for long.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 5 / 4).min(LOOK_AT_LEAST_EVERY);
+        }
+    }
+
+    /// Waits until this node leads a shard and has applied all that was in its log before.
+    async fn wait_to_lead(&self, shard: Shard) -> Result<(), RaftOpenError> {
         let raft = self.raft(shard)?;
         let node = self.identity.node;
-        let waiting = raft.wait(Some(LEAD_WITHIN));
-        let leads = waiting.metrics(|metrics| metrics.current_leader == Some(node), "leads");
-        leads.await.map_err(group_error)?;
+        self.wait_for_leader(shard, node, LEAD_WITHIN).await?;
         // A new leader takes nothing until a quorum has acknowledged it. Once this is applied, so is
         // everything that was in the log before.
         let mut again = tokio::time::interval(LOOK_EVERY);
@@ -279,7 +317,41 @@ impl RaftEngine {
         node: u64,
         within: Duration,
     ) -> Result<(), RaftOpenError> {
-        self.wait(shard, within, move |metrics| metrics.current_leader == Some(node)).await
+        self.wait(shard, within, move |metrics| metrics.current_leader == Some(node))
+            .await
+            .map(drop)
+    }
+
+    /// Waits until a node that learns has arrived: it has all that was agreed upon when it was first spoken to.
+    /// Until then it neither votes nor stands for election, and a majority must not need it. Only the leader knows.
+    ///
+    /// # Errors
+    /// When it has not in time.
+    pub async fn wait_until_arrived(
+        &self,
+        shard: Shard,
+        node: u64,
+        within: Duration,
+    ) -> Result<(), RaftOpenError> {
+        self.wait_leading(shard, within, move |metrics| matched(metrics, node).is_some()).await?;
+        // It has answered, so it was spoken to before this.
+        let last = self.standing(shard).map_or(0, |standing| standing.last);
+        self.wait_leading(shard, within, move |metrics| matched(metrics, node) >= Some(last)).await
+    }
+
+    /// Waits for something that only the leader sees, as long as this node leads.
+    async fn wait_leading(
+        &self,
+        shard: Shard,
+        within: Duration,
+        holds: impl Fn(&RaftMetrics<Types>) -> bool + Send + Sync,
+    ) -> Result<(), RaftOpenError> {
+        let own = Some(self.identity.node);
+        let ended = |metrics: &RaftMetrics<Types>| holds(metrics) || metrics.current_leader != own;
+        match holds(&self.wait(shard, within, ended).await?) {
+            true => Ok(()),
+            false => Err(group_error("this node leads the shard no more")),
+        }
     }
 
     /// Waits until a node has all that is in this one's log of a shard. Only the leader knows.
@@ -292,12 +364,9 @@ impl RaftEngine {
         node: u64,
         within: Duration,
     ) -> Result<(), RaftOpenError> {
-        let level = move |metrics: &RaftMetrics<Types>| {
-            let matched = metrics.replication.as_ref().and_then(|all| all.get(&node));
-            let matched = matched.and_then(|at| at.as_ref()).map(|at| at.index);
-            matched >= metrics.last_log_index
-        };
-        self.wait(shard, within, level).await
+        let level =
+            move |metrics: &RaftMetrics<Types>| matched(metrics, node) >= metrics.last_log_index;
+        self.wait(shard, within, level).await.map(drop)
     }
 
     async fn wait(
@@ -305,9 +374,9 @@ impl RaftEngine {
         shard: Shard,
         within: Duration,
         holds: impl Fn(&RaftMetrics<Types>) -> bool + Send,
-    ) -> Result<(), RaftOpenError> {
+    ) -> Result<RaftMetrics<Types>, RaftOpenError> {
         let waited = self.raft(shard)?.wait(Some(within)).metrics(holds, "holds").await;
-        waited.map(drop).map_err(|error| match error {
+        waited.map_err(|error| match error {
             // Without all that openraft knows.
             WaitError::Timeout(..) => group_error(format!("not within {within:?}")),
             WaitError::ShuttingDown => group_error("it stops"),
@@ -340,7 +409,7 @@ impl RaftEngine {
         let applied = move |metrics: &RaftMetrics<Types>| {
             metrics.last_applied.is_some_and(|at| at.index >= index)
         };
-        self.wait(shard, within, applied).await
+        self.wait(shard, within, applied).await.map(drop)
     }
 
     /// Lets a node learn what a shard has, and returns once it has nearly all. Only the leader can.

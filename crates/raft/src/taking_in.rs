@@ -273,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn r67_a_shard_becomes_its_copy_and_only_what_differs_is_written(
+        fn r115_a_shard_becomes_its_copy_and_only_what_differs_is_written(
             before in some_rows(), copy in some_rows(), most in 1..5_usize,
         ) {
             let tables = Counting::default();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn r67_a_copy_that_is_interrupted_leaves_no_position() {
+    fn r115_a_copy_that_is_interrupted_leaves_no_position() {
         let tables = MemoryTables::default();
         write(&tables, SHARD, &Rows::from([((5, key(SHARD, b"old")), Bytes::new())]));
         let many = (0..=PART_ROWS).map(|n| {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bellwether_core::placement::Rules;
 use bellwether_core::settings::Settings;
 use bellwether_trust::PeerFiles;
 
@@ -40,6 +41,8 @@ pub struct Config {
     pub zone: String,
     /// How many replicas shards are to have; the highest that a node of the cluster wants counts.
     pub replicas: Option<u32>,
+    /// How long a node may be down before others take its place.
+    pub replace_after: Duration,
     /// Certificate, key and authority (PEM) for mutual TLS among nodes.
     pub peer_tls: Option<PeerFiles>,
     /// What all nodes of the cluster know and others do not.
@@ -126,6 +129,7 @@ impl Default for Config {
             name: None,
             zone: String::new(),
             replicas: None,
+            replace_after: Duration::from_millis(Rules::default().patience_ms),
             peer_tls: None,
             cluster_secret: None,
             data_dir: PathBuf::from("bellwether-data"),

@@ -23,6 +23,7 @@ mod clock;
 mod cluster;
 mod config;
 pub mod convert;
+mod first_token;
 mod http;
 mod ingest;
 mod live;

@@ -201,6 +201,8 @@ pub struct ClusterFigures {
     pub leaderless: usize,
     /// Entries of the log that the farthest replica of this node has yet to apply.
     pub lag: u64,
+    /// By how much the clock of another node is off from this one's at most.
+    pub clock_off_ms: u64,
 }
 
 fn cluster_gauges(registry: &mut Registry, cluster: &ClusterFigures) {
@@ -220,6 +222,12 @@ fn cluster_gauges(registry: &mut Registry, cluster: &ClusterFigures) {
     ] {
         registry.register(name, help, ConstGauge::new(value as i64));
     }
+    registry.register_with_unit(
+        "clock_difference",
+        "By how much the clock of any other node differs from that of this one, at least",
+        Unit::Seconds,
+        ConstGauge::new(cluster.clock_off_ms as f64 / 1_000.0),
+    );
 }
 
 fn tallies(registry: &mut Registry, shards: &[ShardHandle]) {

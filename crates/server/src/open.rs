@@ -36,6 +36,8 @@ pub struct Opened {
     pub identity: NodeIdentity,
     /// The nodes of the cluster, if this one has just joined it.
     pub nodes: Vec<NodeRow>,
+    /// Whether it has been a node before.
+    pub known: bool,
 }
 
 /// Opens the store of a node. If the node is alone, it leads all shards when this returns.
@@ -46,6 +48,7 @@ pub struct Opened {
 pub async fn open(config: &Config, row: &NodeRow, peering: &Peering) -> anyhow::Result<Opened> {
     let opening = config.clone();
     let (tables, known) = tokio::task::spawn_blocking(move || open_tables(&opening)).await??;
+    let is_known = known.is_some();
     let (mut identity, nodes) = match known {
         Some(identity) => (identity, Vec::new()),
         None => {
@@ -79,7 +82,7 @@ pub async fn open(config: &Config, row: &NodeRow, peering: &Peering) -> anyhow::
         identity.founded = true;
         identity.write(&config.data_dir)?;
     }
-    Ok(Opened { engine, identity, nodes })
+    Ok(Opened { engine, identity, nodes, known: is_known })
 }
 
 /// A process without data becomes a node: the first, if nobody is to be joined.
@@ -87,7 +90,7 @@ async fn become_one(config: &Config, row: &NodeRow, peering: &Peering) -> anyhow
     let Some(own) = peering.waiting(config) else { return Ok(Joined::First) };
     let join_id = join_id::keep(&config.data_dir)?;
     let row = NodeRow { join_id, ..row.clone() };
-    peering.answer_during(&own, join(&own, &peering.dialing, &row)).await
+    peering.answer_during(&own, join(&own, &peering.dialing, &row, config.shards)).await
 }
 
 fn check_shards(config: &Config, identity: &NodeIdentity) -> anyhow::Result<()> {

@@ -5,9 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bellwether_api::Role;
-use bellwether_core::read;
-use bellwether_core::record::{NodeRow, TokenRow};
+use bellwether_core::record::NodeRow;
 use bellwether_core::waist::{Shard, StoreError};
 use bellwether_store::Engine;
 use bellwether_worker::{Executor, ExecutorOptions};
@@ -16,11 +14,12 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{self, Tokens};
+use crate::access::Tokens;
 use crate::backup::{self, Backups};
 use crate::batches::Batches;
 use crate::cluster::{Cluster, Hands, NodeIdentity, Passing};
 use crate::config::{Config, InvalidConfig};
+use crate::first_token::first_admin_token;
 use crate::http::Port;
 use crate::metrics::Metrics;
 use crate::node::{Node, queue_limits, set_limits};
@@ -80,7 +79,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     let stop = CancellationToken::new();
     let peering = Peering::bind(&config).await?;
     let row = peering.row(&config, address);
-    let Opened { engine, identity, nodes } = open(&config, &row, &peering).await?;
+    let Opened { engine, identity, nodes, known } = open(&config, &row, &peering).await?;
     end_orphans(engine.view(), &identity.instance()).await?;
 
     let dispatch = Arc::new(Dispatch::default());
@@ -101,10 +100,15 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
         row,
         started,
         peering.dialing.clone(),
+        config.replace_after,
     );
     set_limits(&cluster.desk, &dispatch, queue_limits(&*engine.view())?);
     cluster.book.set_rows(identity.node, nodes);
     cluster.read_nodes()?;
+    let alone = engine.standing(0).is_some_and(|now| now.voters.iter().eq([&identity.node]));
+    if known && alone && cluster.book.is_empty() {
+        say_who_joins(&config, &cluster);
+    }
     let leases = LeaseSettings { heartbeat: config.worker_heartbeat, lease: config.worker_lease };
     let cluster_id = identity.cluster.clone();
     let remotes = Remotes::new(dispatch.clone(), shards.clone(), leases, cluster_id);
@@ -283,6 +287,22 @@ fn check_exposure(config: &Config) -> anyhow::Result<()> {
     )))
 }
 
+/// Somebody who has started servers apart from one another, and means to make them one cluster by giving
+/// them a list, would otherwise have as many clusters as before and not be told.
+fn say_who_joins(config: &Config, cluster: &Cluster) {
+    let own = cluster.row().peer_address;
+    let others: Vec<String> =
+        config.join.iter().map(ToString::to_string).filter(|other| *other != own).collect();
+    if !others.is_empty() {
+        tracing::warn!(
+            cluster = cluster.identity.cluster,
+            "this node has data and is a cluster by itself, so it asks nobody of --join to let it in: {} can join \
+             it, with empty data directories. If they have data, they are other clusters and stay that",
+            others.join(", ")
+        );
+    }
+}
+
 /// Before anything is made on disk.
 fn check_shards(config: &Config) -> anyhow::Result<()> {
     let most = bellwether_core::id::SHARDS_MAX;
@@ -346,7 +366,8 @@ fn make_worker(
         guard: config.guard.clone(),
     };
     let (cluster, length) = (Arc::downgrade(cluster), config.worker_lease);
-    let leases = Box::new(move |shard| cluster.upgrade()?.lease_on(shard, length));
+    let leases =
+        Box::new(move |shard, asked_ms| cluster.upgrade()?.lease_on(shard, asked_ms, length));
     Ok(Some(LocalWorker::new(options, executor, dispatch.clone(), shards.to_vec(), leases)))
 }
 
@@ -358,35 +379,6 @@ pub fn host_name() -> String {
         .ok()
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "local".to_owned())
-}
-
-/// A server that wants tokens and has none that may make others makes one, which is shown this
-/// once. So whoever may start the server can get in again when all such tokens have expired.
-async fn first_admin_token(node: &Arc<Node>) -> anyhow::Result<Option<String>> {
-    // A node that has joined others has their tokens, or will have them soon.
-    if !node.shards[0].acts_here() {
-        return Ok(None);
-    }
-    let tokens = read::tokens(&*node.view(), 0)?;
-    if !node.tokens.required || tokens.iter().any(|token| token.is_admin(clock::now())) {
-        return Ok(None);
-    }
-    let secret = access::new_secret()?;
-    let is_free = |name: &String| tokens.iter().all(|token| token.name != *name);
-    let numbered = (2..).map(|n| format!("admin-{n}"));
-    let token = TokenRow {
-        name: std::iter::once("admin".to_owned()).chain(numbered).find(is_free).unwrap_or_default(),
-        hash: access::hash(&secret),
-        role: Role::Admin.name().to_owned(),
-        namespace: String::new(),
-        created_ms: clock::now().0,
-        created_by: "first start".to_owned(),
-        expires_ms: None,
-    };
-    let input = bellwether_core::turn::Input::PutToken { actor: "first start".to_owned(), token };
-    node.shards[0].ask(input).await?;
-    node.tokens.reload(&*node.engine)?;
-    Ok(Some(secret))
 }
 
 impl RunningServer {
@@ -521,6 +513,7 @@ impl RunningServer {
     /// # Errors
     /// When something could not be stored.
     pub async fn shutdown(self) -> anyhow::Result<()> {
+        tracing::debug!("stops");
         self.dispatch.close();
         self.stop.cancel();
         // What was being claimed when the doors were closed is still handed over: wait for that.
@@ -529,6 +522,7 @@ impl RunningServer {
         let _ = tokio::time::timeout(COMMIT_WITHIN, barriers).await;
         self.dispatch.flush().await;
         self.node.remotes.stop();
+        tracing::debug!("nothing more is handed over to workers");
         if let Some(worker) = &self.node.worker {
             worker.drain(self.node.config.shutdown_grace).await;
             let _ = tokio::time::timeout(COMMIT_WITHIN, self.until_told()).await;
@@ -538,7 +532,9 @@ impl RunningServer {
         self.node.batches.stop().await;
         self.node.backups.stop().await;
         // What others can lead they lead before this node is gone.
+        tracing::debug!("gives away what it leads");
         self.node.cluster.retire().await;
+        tracing::debug!("has given away what it led");
         self.stop_acting.cancel();
         for shard in &self.node.shards {
             shard.stop();

@@ -138,9 +138,9 @@ impl Actor {
     /// Takes the shard over, once a quorum has acknowledged that this node leads.
     async fn take_over(&mut self) -> Result<Led, Deposed> {
         let raft_term = self.leads().ok_or(Deposed)?;
-        let blank = tokio::time::timeout(ACKNOWLEDGED_WITHIN, self.group.write_blank()).await;
-        blank.map_err(|_| Deposed)?.map_err(|_| Deposed)?;
-        let (applied, index) = self.propose(encode_acquire(self.shard)).await?;
+        let taking = self.propose(encode_acquire(self.shard));
+        let taken = tokio::time::timeout(ACKNOWLEDGED_WITHIN, taking).await;
+        let (applied, index) = taken.map_err(|_| Deposed)??;
         let Applied::Acquired(term) = applied else { return Err(Deposed) };
         self.world.record.lock().took_over(self.shard, term, index, (raft_term, self.node));
         let settings = Settings::default();
@@ -173,13 +173,8 @@ impl Actor {
     }
 
     async fn propose(&self, command: Command) -> Result<(Applied, u64), Deposed> {
-        match self.group.client_write(command).await {
-            Ok(response) => Ok((response.data, response.log_id.index)),
-            Err(_) => {
-                self.world.saw("a leader could not commit");
-                Err(Deposed)
-            }
-        }
+        let proposed = self.group.client_write(command).await;
+        proposed.map(|done| (done.data, done.log_id.index)).map_err(|_| Deposed)
     }
 
     /// Commits what was decided, if anything was.
@@ -188,7 +183,11 @@ impl Actor {
             return Ok(());
         }
         let (shard, count) = (self.shard, ops.len() as u64);
-        match self.propose(encode_batch(Batch { shard, term, ops })).await? {
+        let proposed = self.propose(encode_batch(Batch { shard, term, ops })).await;
+        if proposed.is_err() {
+            self.world.saw("a leader could not commit");
+        }
+        match proposed? {
             (Applied::Fenced { .. }, _) => {
                 self.world.saw("a commit was fenced off");
                 Err(Deposed)

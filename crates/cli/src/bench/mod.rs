@@ -20,8 +20,11 @@ mod report;
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use figures::Figures;
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
@@ -91,13 +94,28 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let base = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let dir = base.join(format!("bellwether-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    let outcome = phases::run_all(&args, &dir).await;
+    let mut figures = Figures::default();
+    // Whichever comes first: what is left of the phases is dropped, and the processes they started end with it.
+    let outcome = tokio::select! {
+        outcome = phases::run_all(&mut figures, &args, &dir) => outcome,
+        outcome = told_to_end() => outcome,
+    };
     std::fs::remove_dir_all(&dir).ok();
-    let figures = outcome?;
     if args.json {
         println!("{}", figures.json());
     } else {
         print!("{}", figures.table());
     }
-    Ok(())
+    outcome.context("the figures above are all that was measured until then")
+}
+
+/// An error, once this process is told to end.
+async fn told_to_end() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
+    let by = tokio::select! {
+        _ = terminate.recv() => "TERM",
+        _ = interrupt.recv() => "INT",
+    };
+    bail!("ended by {by}")
 }

@@ -23,24 +23,23 @@ const FAR_MS: u64 = 2 * DAY_MS;
 const SPREAD_MS: u64 = 365 * DAY_MS;
 
 /// Runs all phases that are wanted.
-pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
+pub async fn run_all(figures: &mut Figures, args: &BenchArgs, dir: &Path) -> anyhow::Result<()> {
     let wants = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
-    let mut figures = Figures::default();
-    machine(&mut figures, dir)?;
+    machine(figures, dir)?;
     let data = dir.join("data");
     if wants("idle") {
-        idle(&mut figures, &dir.join("empty")).await?;
+        idle(figures, &dir.join("empty")).await?;
     }
     if wants("remote") {
-        super::remote::measure(&mut figures, &dir.join("remote")).await?;
+        super::remote::measure(figures, &dir.join("remote")).await?;
     }
     if wants("batch") {
-        super::batch::measure(&mut figures, args, &dir.join("batch")).await?;
+        super::batch::measure(figures, args, &dir.join("batch")).await?;
     }
-    super::cluster::measure(&mut figures, args, dir, wants).await?;
+    super::cluster::measure(figures, args, dir, wants).await?;
     let stored = ["single", "create", "cost", "restart", "sustain", "lag", "burst"];
     if !stored.iter().any(|name| wants(name)) {
-        return Ok(figures);
+        return Ok(());
     }
     let server = Server::start(&data).await?;
     if wants("single") {
@@ -50,7 +49,7 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
     let far = Due::Spread(load::now().plus_ms(FAR_MS), SPREAD_MS);
     load::create(&server.url, args.few_jobs, CLIENTS, far).await?;
     if wants("cost") {
-        cost(&mut figures, &server, args.few_jobs, "few").await?;
+        cost(figures, &server, args.few_jobs, "few").await?;
     }
     let more = args.jobs.saturating_sub(args.few_jobs);
     let took = load::create(&server.url, more, CLIENTS, far).await?;
@@ -72,7 +71,7 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
         Some("≤ 600"),
     );
     if wants("cost") {
-        cost(&mut figures, &server, args.jobs, "many").await?;
+        cost(figures, &server, args.jobs, "many").await?;
         for (load, words) in [("slow", "at 3,000/s"), ("full", "at full rate")] {
             let of = |size: &str| figures.get(&format!("cost_{load}_{size}"));
             if let (Some(few), Some(many)) = (of("few"), of("many")) {
@@ -92,21 +91,20 @@ pub async fn run_all(args: &BenchArgs, dir: &Path) -> anyhow::Result<Figures> {
         Some("< 5"),
     );
     if wants("sustain") {
-        sustain(&mut figures, &server, args).await?;
-        memory(&mut figures, &server, args)?;
+        sustain(figures, &server, args).await?;
+        memory(figures, &server, args)?;
         server.kill()?;
         server = Server::start(&data).await?;
     }
     if wants("lag") {
-        lag(&mut figures, &server, args).await?;
+        lag(figures, &server, args).await?;
         server.kill()?;
         server = Server::start(&data).await?;
     }
     if wants("burst") {
-        burst(&mut figures, &server, args).await?;
+        burst(figures, &server, args).await?;
     }
-    server.kill()?;
-    Ok(figures)
+    server.kill()
 }
 
 fn machine(figures: &mut Figures, dir: &Path) -> anyhow::Result<()> {

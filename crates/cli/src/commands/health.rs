@@ -31,7 +31,10 @@ pub async fn run(args: HealthArgs) -> Result<()> {
             (true, false) => context.screen.paint(Tone::Busy, "alive, but not ready"),
             (false, _) => context.screen.paint(Tone::Bad, "not healthy"),
         };
-        let detail = if good { String::new() } else { format!(": {}", health.detail) };
+        let detail = match health.detail.strip_prefix("ready") {
+            Some(rest) if good => rest.to_owned(),
+            _ => format!(": {}", health.detail),
+        };
         let line = format!("{} is {word}{detail}", context.client.server());
         context.screen.line(&line)?;
     }

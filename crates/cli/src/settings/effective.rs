@@ -186,6 +186,9 @@ fn lasting(duration: Duration) -> Lasting {
     Lasting(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// A node that is only restarted is back sooner.
+const REPLACE_AFTER_MIN: Duration = Duration::from_secs(10);
+
 /// Where a node that joins others is reached, unless it is told otherwise.
 const PEER_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PEER_PORT);
 
@@ -220,6 +223,15 @@ fn fill_cluster(config: &mut Config, layers: &mut Layers<'_>) -> Result<()> {
     if config.replicas.is_some_and(|replicas| !matches!(replicas, 3 | 5 | 7)) {
         return Err(usage(
             "--replicas must be 3, 5 or 7: an even number bears no more losses than the one below it",
+        ));
+    }
+    config.replace_after = {
+        let p = pick!(layers, replace_after);
+        layers.or(p, lasting(Config::default().replace_after)).duration()
+    };
+    if config.replace_after < REPLACE_AFTER_MIN {
+        return Err(usage(
+            "--replace-after must be 10s or more: others would take the place of a node that is only restarted",
         ));
     }
     let (ca, cert, key) = (

@@ -102,6 +102,15 @@ pub struct Values {
     /// cluster is given counts [default: 3]
     #[arg(long, env = "BELLWETHER_REPLICAS", value_name = "N", help_heading = "Cluster")]
     pub replicas: Option<u32>,
+    /// How long a node may be down before others take its place, where there are more than
+    /// replicas [default: 10m]
+    #[arg(
+        long,
+        env = "BELLWETHER_REPLACE_AFTER",
+        value_name = "DURATION",
+        help_heading = "Cluster"
+    )]
+    pub replace_after: Option<Lasting>,
     /// The cluster's certificate authority (PEM), for TLS among nodes
     #[arg(long, env = "BELLWETHER_PEER_CA", value_name = "FILE", help_heading = "Cluster")]
     pub peer_ca: Option<PathBuf>,

@@ -89,7 +89,7 @@ async fn r115_r126_one_node_becomes_three_and_six_and_three_and_nothing_is_lost_
             trio.nodes.push(Server::start(dir.path(), lost.name(), Some(&known)).await);
         })
         .await;
-    let Load { promises, line, .. } = load;
+    let Load { mut promises, line, .. } = load;
     let fresh = &trio.nodes[2];
     promises.stop_recurring(fresh).await;
     promises.wait_until_all_ended(fresh).await;

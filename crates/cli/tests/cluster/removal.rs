@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::server::{Server, Trio, certify, until};
+use crate::server::{Extra, Server, Trio, certify, until};
 
 /// Runs the command line against a node: how it ends, and what it says.
 pub fn cli(node: &Server, args: &[&str]) -> (i32, String) {
@@ -18,11 +18,11 @@ pub fn cli(node: &Server, args: &[&str]) -> (i32, String) {
 /// authority does not take them for its nodes.
 async fn let_no_strangers_in(trio: &Trio, dir: &Path, certs: &Path) {
     let (first, elsewhere, own) = (trio.nodes[0].peer(), dir.join("other"), dir.join("own"));
-    let plain = Server::spawn(dir, "plain", Some(first), None);
-    let mut stranger = Server::spawn(dir, "stranger", Some(first), Some(&elsewhere));
+    let plain = Server::spawn(dir, "plain", Some(first), Extra::default());
+    let mut stranger = Server::spawn(dir, "stranger", Some(first), Extra::certified(&elsewhere));
     certify(&own, "impostor", "127.0.0.1");
     std::fs::copy(certs.join("ca.crt"), own.join("ca.crt")).unwrap();
-    let impostor = Server::spawn(dir, "impostor", Some(first), Some(&own));
+    let impostor = Server::spawn(dir, "impostor", Some(first), Extra::certified(&own));
     assert!(!stranger.until_ended().await, "it ends in error: {}", stranger.log());
     let said = stranger.log();
     assert!(said.contains("certificate is not one that --peer-ca vouches for"), "{said}");
@@ -39,7 +39,7 @@ async fn let_no_strangers_in(trio: &Trio, dir: &Path, certs: &Path) {
 async fn r126_a_node_is_removed_ends_and_another_takes_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let certs = dir.path().join("certs");
-    let mut trio = Trio::start_with(dir.path(), Some(&certs)).await;
+    let mut trio = Trio::start_with(dir.path(), Extra::certified(&certs)).await;
     let join = format!("--join {}", trio.nodes[0].peer());
     let alone = trio.nodes[0].log();
     assert!(alone.contains("alone so far") && alone.contains(&join), "{alone}");
@@ -63,7 +63,8 @@ async fn r126_a_node_is_removed_ends_and_another_takes_its_place() {
     let first = trio.nodes[0].peer().to_owned();
     std::fs::remove_file(certs.join("c.crt")).unwrap();
     std::fs::remove_file(certs.join("c.key")).unwrap();
-    trio.nodes.push(Server::start_with(dir.path(), "c", Some(&first), Some(&certs)).await);
+    trio.nodes
+        .push(Server::start_with(dir.path(), "c", Some(&first), Extra::certified(&certs)).await);
     trio.settled().await;
     until("the new node has a number of its own", async || {
         let cluster = trio.nodes[2].client.cluster().await.unwrap();

@@ -66,7 +66,10 @@ fn restore(dir: &Path, from: &Path) {
 /// Every job is there as a node sees it: by its key, under the same id, and in its lists.
 async fn all_there(node: &Server, jobs: &BTreeMap<String, String>) {
     for (key, id) in jobs {
-        let found = node.client.job(key).await.unwrap();
+        let found = node.client.job(key).await;
+        let found = found.unwrap_or_else(|error| {
+            panic!("R114: {key}, {id}, at {}: {error}: {}", node.name(), node.log())
+        });
         assert_eq!(found.info.id, *id, "R114: {key} at {}", node.name());
     }
     until("all jobs are listed", async || {

@@ -22,9 +22,26 @@ pub struct Server {
     join: Option<String>,
     /// The directory with its certificate, if it has one.
     certs: Option<PathBuf>,
+    lease: Option<&'static str>,
     process: Child,
     /// How to talk to it.
     pub client: Client,
+}
+
+/// What some tests want of all nodes.
+#[derive(Clone, Copy, Default)]
+pub struct Extra<'a> {
+    /// Certificates of the authority of this directory.
+    pub certs: Option<&'a Path>,
+    /// Another lease for workers.
+    pub lease: Option<&'static str>,
+}
+
+impl<'a> Extra<'a> {
+    /// Certificates of the authority of a directory.
+    pub fn certified(certs: &'a Path) -> Extra<'a> {
+        Extra { certs: Some(certs), ..Extra::default() }
+    }
 }
 
 /// How a node is started.
@@ -34,26 +51,27 @@ struct Start<'a> {
     listen: &'a str,
     peer: &'a str,
     join: Option<&'a str>,
-    certs: Option<&'a Path>,
+    extra: Extra<'a>,
 }
 
 impl Start<'_> {
     fn spawn(&self) -> Child {
-        let Start { name, dir, listen, peer, join, certs } = self;
+        let Start { name, dir, listen, peer, join, extra } = self;
         let log = dir.join(format!("{name}.log"));
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_bellwether"));
         command
             .args(["server", "--name", name, "--listen", listen, "--peer-listen", peer])
             .args(["--zone", &format!("zone-{name}")])
-            .args(["--worker-slots", "16", "--worker-heartbeat", "500ms", "--worker-lease", "3s"])
+            .args(["--worker-slots", "16", "--worker-heartbeat", "500ms"])
+            .args(["--worker-lease", extra.lease.unwrap_or("3s")])
             .arg("--data-dir")
             .arg(dir.join(name));
         match join {
             Some(join) => command.args(["--join", join]),
             None => command.args(["--shards", "6"]),
         };
-        if let Some(certs) = certs {
+        if let Some(certs) = extra.certs {
             command.arg("--peer-ca").arg(certs.join("ca.crt"));
             command.arg("--peer-cert").arg(certs.join(format!("{name}.crt")));
             command.arg("--peer-key").arg(certs.join(format!("{name}.key")));
@@ -77,47 +95,49 @@ pub fn certify(certs: &Path, name: &str, address: &str) {
 impl Server {
     /// Starts a new node and waits until it is ready.
     pub async fn start(dir: &Path, name: &str, join: Option<&str>) -> Server {
-        Server::start_with(dir, name, join, None).await
+        Server::start_with(dir, name, join, Extra::default()).await
     }
 
-    /// The same, with a certificate of the authority of a directory.
+    /// The same, with something more.
     pub async fn start_with(
         dir: &Path,
         name: &str,
         join: Option<&str>,
-        certs: Option<&Path>,
+        extra: Extra<'_>,
     ) -> Server {
-        let mut server = Server::spawn(dir, name, join, certs);
+        let mut server = Server::spawn(dir, name, join, extra);
         server.until_ready().await;
         server
     }
 
     /// Starts a new node, which may never be ready.
-    pub fn spawn(dir: &Path, name: &str, join: Option<&str>, certs: Option<&Path>) -> Server {
+    pub fn spawn(dir: &Path, name: &str, join: Option<&str>, extra: Extra<'_>) -> Server {
         let (listen, peer) = (own_address(), own_address());
-        if let Some(certs) = certs {
+        if let Some(certs) = extra.certs {
             certify(certs, name, &peer);
         }
-        let start = Start { name, dir, listen: &listen, peer: &peer, join, certs };
+        let start = Start { name, dir, listen: &listen, peer: &peer, join, extra };
         let process = start.spawn();
         let client = Client::new(&listen).unwrap();
-        let (join, certs) = (join.map(str::to_owned), certs.map(Path::to_owned));
+        let (join, certs) = (join.map(str::to_owned), extra.certs.map(Path::to_owned));
+        let lease = extra.lease;
         let (name, dir) = (name.to_owned(), dir.to_owned());
-        Server { name, dir, peer, listen, join, certs, process, client }
+        Server { name, dir, peer, listen, join, certs, lease, process, client }
     }
 
     /// Starts it again where it was.
     pub async fn start_again(&mut self) {
         let Server { name, dir, listen, peer, .. } = &*self;
-        let (join, certs) = (self.join.as_deref(), self.certs.as_deref());
-        self.process = Start { name, dir, listen, peer, join, certs }.spawn();
+        let join = self.join.as_deref();
+        let extra = Extra { certs: self.certs.as_deref(), lease: self.lease };
+        self.process = Start { name, dir, listen, peer, join, extra }.spawn();
         self.until_ready().await;
     }
 
     async fn until_ready(&mut self) {
         let begun = Instant::now();
         let mut look = tokio::time::interval(Duration::from_millis(20));
-        while !self.client.health().await.is_ok_and(|health| health.ready) {
+        while !self.client.health().await.is_ok_and(|health| health.detail == "ready") {
             let ended = self.process.try_wait().unwrap();
             assert!(ended.is_none(), "{} ended ({ended:?}): {}", self.name, self.log());
             assert!(begun.elapsed() < PATIENCE, "{} is not ready: {}", self.name, self.log());
@@ -149,6 +169,12 @@ impl Server {
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Stops it in order, and waits until it has ended.
+    pub async fn stop(&mut self) {
+        self.signal(Signal::SIGTERM);
+        assert!(self.until_ended().await, "it ends in order: {}", self.log());
     }
 
     /// Lets it stand still.
@@ -194,16 +220,16 @@ pub struct Trio {
 impl Trio {
     /// Starts them in a directory, and waits until replicas and leaders are spread.
     pub async fn start(dir: &Path) -> Trio {
-        Trio::start_with(dir, None).await
+        Trio::start_with(dir, Extra::default()).await
     }
 
-    /// The same, with certificates of the authority of a directory.
-    pub async fn start_with(dir: &Path, certs: Option<&Path>) -> Trio {
-        let first = Server::start_with(dir, "a", None, certs).await;
+    /// The same, with something more.
+    pub async fn start_with(dir: &Path, extra: Extra<'_>) -> Trio {
+        let first = Server::start_with(dir, "a", None, extra).await;
         let join = first.peer().to_owned();
         let (second, third) = tokio::join!(
-            Server::start_with(dir, "b", Some(&join), certs),
-            Server::start_with(dir, "c", Some(&join), certs)
+            Server::start_with(dir, "b", Some(&join), extra),
+            Server::start_with(dir, "c", Some(&join), extra)
         );
         let trio = Trio { nodes: vec![first, second, third] };
         trio.settled().await;

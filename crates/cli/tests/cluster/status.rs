@@ -84,7 +84,7 @@ fn pairs<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
 
 /// R84, R116: nodes, zones, shards, leaders, lag and sizes; what is down is shown as such.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r84_r116_the_status_shows_nodes_zones_shards_leaders_lag_and_sizes_and_what_is_down() {
+async fn r84_r96_r116_the_status_shows_nodes_zones_shards_leaders_lag_and_sizes_and_what_is_down() {
     let dir = tempfile::tempdir().unwrap();
     let mut trio = Trio::start(dir.path()).await;
     until_shown(|| check_all_up(&trio.nodes[1])).await;

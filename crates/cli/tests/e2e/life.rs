@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use crate::support::{Server, bellwether, eventually, run};
 
 #[test]
-fn a_fresh_server_says_what_to_try_next_and_it_works() {
+fn r134_a_fresh_server_needs_nothing_else_and_what_it_suggests_works() {
     let mut server = Server::start();
     assert!(server.said[0].contains("Bellwether"), "{:?}", server.said);
     assert!(server.wait_for("data in ").contains("new store, 4 shards"));

@@ -56,6 +56,7 @@ fn every_setting_can_come_from_the_environment() {
         ("BELLWETHER_NODE_NAME", "n"),
         ("BELLWETHER_ZONE", "z"),
         ("BELLWETHER_REPLICAS", "5"),
+        ("BELLWETHER_REPLACE_AFTER", "20m"),
         ("BELLWETHER_PEER_CA", "ca"),
         ("BELLWETHER_PEER_CERT", "c"),
         ("BELLWETHER_PEER_KEY", "k"),
@@ -126,6 +127,7 @@ fn settings_that_make_no_sense_are_refused() {
         (["--worker-http-slots", "0"], "--no-worker"),
         (["--shards", "0"], "at least 1"),
         (["--replicas", "4"], "3, 5 or 7"),
+        (["--replace-after", "9s"], "10s or more"),
         (["--ingest", "nats://h"], "'stream' is missing"),
     ] {
         let error = print(directory.path(), &flags, &[]).fails(2);

@@ -10,6 +10,9 @@ use futures::TryStreamExt;
 use crate::server::Server;
 use crate::work::{Kind, Promises};
 
+/// How late a tick may be on a machine that is busy.
+const LATE_MAX_MS: i64 = 15_000;
+
 /// How often each run was really started, and under which tokens.
 type Ran = BTreeMap<String, Vec<u64>>;
 
@@ -37,7 +40,11 @@ pub async fn all(server: &Server, promises: &Promises, record: &Path) -> usize {
                 assert!(times <= 1, "R64/R65, launched twice: {detail}");
                 match job.info.status {
                     JobStatus::Completed => assert_eq!(times, 1, "said to have run: {detail}"),
-                    JobStatus::Failed => lost += 1,
+                    JobStatus::Failed => {
+                        let last = job.info.last_run.map(|run| run.status);
+                        assert_eq!(last, Some(RunStatus::Lost), "{detail}");
+                        lost += 1;
+                    }
                     _ => panic!("neither run nor lost: {detail}"),
                 }
             }
@@ -52,18 +59,21 @@ pub async fn all(server: &Server, promises: &Promises, record: &Path) -> usize {
         assert!(rising, "tokens of {run} do not rise: {tokens:?}");
     }
     for job in &promises.recurring {
-        recurring(server, job, &ran).await;
+        recurring(server, job, promises, &ran).await;
     }
     println!("{} runs on record, {lost} lost under at_most_once", ran.len());
     promises.jobs.len()
 }
 
-/// Every second since the first tick is in the ledger exactly once, and no tick ran twice.
-async fn recurring(server: &Server, job: &str, ran: &Ran) {
+/// Every second from when a job was created until it was paused is in the ledger exactly once, and no tick ran twice.
+async fn recurring(server: &Server, job: &str, promises: &Promises, ran: &Ran) {
     let mut ticks: Vec<Tick> =
         server.client.ticks_all(job, PageFilter::default()).try_collect().await.unwrap();
     ticks.reverse();
+    let (since, until) = (promises.since.unwrap(), promises.until.unwrap());
     let mut expected = ticks.first().unwrap().at.0.0;
+    let after_ms = expected - since.as_millisecond();
+    assert!(after_ms <= 1_000, "R71: {job} ticks from {after_ms} ms after it was created on");
     for tick in &ticks {
         assert_eq!(tick.at.0.0, expected, "R71: a gap or a repetition before {tick:?} of {job}");
         let last = tick.until.map_or(tick.at.0.0, |until| until.0.0);
@@ -81,5 +91,7 @@ async fn recurring(server: &Server, job: &str, ran: &Ran) {
             }
         }
     }
+    let silent_ms = until.as_millisecond() - expected;
+    assert!(silent_ms < LATE_MAX_MS, "R71: {job} ticked no more for {silent_ms} ms");
     println!("{job}: {} rows in the ledger", ticks.len());
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bellwether_api::{JobSpec, JobStatus, PauseRequest};
+use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
 use crate::random::Random;
@@ -37,6 +38,10 @@ pub struct Promises {
     pub jobs: Vec<Promise>,
     /// Recurring jobs that were acknowledged.
     pub recurring: Vec<String>,
+    /// When they were acknowledged, or later.
+    pub since: Option<Timestamp>,
+    /// When they were paused, or earlier.
+    pub until: Option<Timestamp>,
 }
 
 /// What was acknowledged so far in a round.
@@ -45,7 +50,8 @@ pub type Kept = Arc<Mutex<Vec<Promise>>>;
 impl Promises {
     /// Nothing yet. Attempts write to `record`.
     pub fn new(record: &Path) -> Promises {
-        Promises { record: record.to_owned(), jobs: Vec::new(), recurring: Vec::new() }
+        let record = record.to_owned();
+        Promises { record, jobs: Vec::new(), recurring: Vec::new(), since: None, until: None }
     }
 
     /// A job that writes to the record after a while.
@@ -78,6 +84,7 @@ impl Promises {
             let created = server.client.create_job(serde_json::from_value(spec).unwrap()).await;
             self.recurring.push(created.unwrap().job.info.id);
         }
+        self.since = Some(Timestamp::now());
     }
 
     /// Creates jobs as fast as the server takes them, until it is gone.
@@ -114,7 +121,8 @@ impl Promises {
     }
 
     /// Pauses the recurring jobs, so that their ledgers stand still.
-    pub async fn stop_recurring(&self, server: &Server) {
+    pub async fn stop_recurring(&mut self, server: &Server) {
+        self.until = Some(Timestamp::now());
         for job in &self.recurring {
             server.client.pause_job(job, &PauseRequest::default()).await.unwrap();
         }

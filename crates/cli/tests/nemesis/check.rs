@@ -1,10 +1,12 @@
 //! Holding what the cluster says against what really happened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bellwether_api::{Job, JobStatus, Run, RunStatus, Tick, TickFate};
 use bellwether_client::{Client, ClientError, PageFilter};
 use futures::TryStreamExt;
+use jiff::Timestamp;
 
 use crate::load::{Kind, Load, ORDERING_KEYS, Promise, Recurring};
 use crate::order::in_order;
@@ -14,6 +16,8 @@ use crate::server::{Cluster, until};
 
 /// Why what never began may have failed: no process could be made, or no connection.
 const UNBEGUN: [&str; 3] = ["spawn_failed", "connect_error", "connect_timeout"];
+/// How late a tick may be on a machine that is busy, once nothing is wrong any more.
+const LATE_MAX: Duration = Duration::from_secs(15);
 
 /// The job of a promise, if there is one. Only the shard's own word counts for that there is none.
 async fn job_of(cluster: &Cluster, promise: &Promise) -> Option<Job> {
@@ -73,12 +77,13 @@ pub async fn all(cluster: &Cluster, load: &Load<'_>, record: &Record) -> Tally {
         one_off(cluster, promise, &effects, &mut tally).await;
     }
     tokens_rise(&effects);
+    keys_tell_repetitions(&effects);
     tally.again = overlap::never(&effects);
     for line in 0..ORDERING_KEYS {
         in_order(&format!("line{line}-"), &effects);
     }
     for job in &load.recurring {
-        tally.ticks += recurring(cluster, job, &effects, &mut tally).await;
+        tally.ticks += recurring(cluster, job, load.stopped(), &effects, &mut tally).await;
     }
     tally.begun = effects.iter().filter(|effect| effect.begins()).count();
     tally
@@ -140,17 +145,31 @@ fn tokens_rise(effects: &[Effect]) {
     }
 }
 
+/// R60, R67: a target that does what comes under a key only once does everything once: attempts of a run come
+/// under the same key, and no two runs share one.
+fn keys_tell_repetitions(effects: &[Effect]) {
+    let (mut of_runs, mut of_keys) = (BTreeMap::new(), BTreeMap::new());
+    for effect in effects {
+        let Effect { run, idempotency_key, .. } = effect;
+        let known = of_runs.entry(run).or_insert(idempotency_key);
+        assert_eq!(*known, idempotency_key, "R60: the run has another key: {effect:?}");
+        let known = of_keys.entry(idempotency_key).or_insert(run);
+        assert_eq!(*known, run, "R67: the key is that of another run: {effect:?}");
+    }
+}
+
 /// Every tick of a job is in the ledger once, and ran at most once. How many there are.
 async fn recurring(
     cluster: &Cluster,
     job: &Recurring,
+    stopped: Timestamp,
     effects: &[Effect],
     tally: &mut Tally,
 ) -> usize {
     let mut ticks = ledger(cluster, job).await;
     ticks.reverse();
     let runs = runs_of(cluster, &job.id).await;
-    let count = contiguous(job, &ticks);
+    let count = contiguous(job, &ticks, stopped);
     let mut launched = BTreeSet::new();
     for tick in ticks.iter().filter(|tick| matches!(tick.fate, TickFate::Fired | TickFate::Late)) {
         let run = tick.run_id.as_deref().unwrap();
@@ -187,10 +206,13 @@ async fn runs_of(cluster: &Cluster, job: &str) -> BTreeMap<String, Run> {
     runs.into_iter().map(|run| (run.id.clone(), run)).collect()
 }
 
-/// From the first tick to the last none is missing, and none is there twice. How many there are.
-pub fn contiguous(job: &Recurring, ticks: &[Tick]) -> usize {
+/// From when a job was created until it was paused no tick is missing, and none is there twice. How many
+/// there are.
+pub fn contiguous(job: &Recurring, ticks: &[Tick], stopped: Timestamp) -> usize {
     let period = i64::try_from(job.period.as_millis()).unwrap();
     let mut expected = ticks.first().unwrap().at.0.0;
+    let latest = job.since.as_millisecond() + period;
+    assert!(expected <= latest, "R71: the first tick of {job:?} is {:?}", ticks.first());
     let mut count = 0;
     for tick in ticks {
         assert_eq!(tick.at.0.0, expected, "R71: a gap or a repetition at {tick:?} of {}", job.key);
@@ -199,5 +221,8 @@ pub fn contiguous(job: &Recurring, ticks: &[Tick]) -> usize {
         expected = last + period;
         count += tick.count as usize;
     }
+    let silent_ms = stopped.as_millisecond() - expected;
+    let late_max_ms = i64::try_from(LATE_MAX.as_millis()).unwrap();
+    assert!(silent_ms < late_max_ms, "R71: {} ticked no more for {silent_ms} ms", job.key);
     count
 }

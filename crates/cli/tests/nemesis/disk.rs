@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::net::{PREFIX, must, run};
+use crate::random::setting;
 
 /// A small disk of its own.
 pub struct Disk {
@@ -13,6 +14,10 @@ pub struct Disk {
 
 /// What a disk holds.
 const DISK_MB: u64 = 192;
+/// What one holds if the test lasts long: a node keeps up to seven segments of its log, whatever it has.
+const LARGE_DISK_MB: u64 = 1_024;
+/// What lasts longer than so many seconds lasts long.
+const LONG: u64 = 100;
 
 impl Disk {
     /// Mounts one at a path.
@@ -20,7 +25,8 @@ impl Disk {
         std::fs::create_dir_all(&path).unwrap();
         let name = format!("{PREFIX}{}x", std::process::id());
         let at = path.display();
-        must(&format!("mount -t tmpfs -o size={DISK_MB}m {name} {at}"));
+        let size = if setting("NEMESIS_SECONDS", 0) > LONG { LARGE_DISK_MB } else { DISK_MB };
+        must(&format!("mount -t tmpfs -o size={size}m {name} {at}"));
         Disk { path, full: false }
     }
 

@@ -1,11 +1,13 @@
 //! What the cluster is asked to do, and what it has promised.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bellwether_api::PauseRequest;
 use futures::future::join_all;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -59,6 +61,8 @@ pub struct Recurring {
     pub period: Duration,
     /// The shard that it is in.
     pub shard: u16,
+    /// When it was acknowledged, or later.
+    pub since: Timestamp,
 }
 
 /// What the cluster is asked to do.
@@ -66,6 +70,7 @@ pub struct Load<'a> {
     cluster: &'a Cluster,
     record: &'a Record,
     over: AtomicBool,
+    stopped: OnceLock<Timestamp>,
     /// One-off jobs.
     pub promises: Mutex<Vec<Promise>>,
     /// Jobs that tick.
@@ -76,7 +81,8 @@ impl<'a> Load<'a> {
     /// Nothing yet.
     pub fn new(cluster: &'a Cluster, record: &'a Record) -> Load<'a> {
         let (promises, recurring) = (Mutex::default(), Vec::new());
-        Load { cluster, record, over: AtomicBool::new(false), promises, recurring }
+        let (over, stopped) = (AtomicBool::new(false), OnceLock::new());
+        Load { cluster, record, over, stopped, promises, recurring }
     }
 
     /// Adds jobs that tick, on all shards as far as chance wants it: periods and cron, commands and
@@ -104,7 +110,8 @@ impl<'a> Load<'a> {
             });
             let info = created.await.job.info;
             let (id, shard, period) = (info.id, info.shard, Duration::from_secs(period));
-            self.recurring.push(Recurring { key, id, period, shard });
+            let since = Timestamp::now();
+            self.recurring.push(Recurring { key, id, period, shard, since });
         }
     }
 
@@ -223,13 +230,13 @@ impl<'a> Load<'a> {
 
     /// Creates the jobs of an ordering key, each after the one before was acknowledged, and due after it.
     async fn create_in_order(&self, line: u64, mut random: Random) {
-        let mut due = jiff::Timestamp::now();
+        let mut due = Timestamp::now();
         for n in 0.. {
             random.moment_within(600).await;
             if self.is_over() {
                 return;
             }
-            due = (due + Duration::from_millis(1)).max(jiff::Timestamp::now() + ORDERED_DUE);
+            due = (due + Duration::from_millis(1)).max(Timestamp::now() + ORDERED_DUE);
             let key = format!("line{line}-{n}");
             let spec = json!({
                 "key": key,
@@ -269,6 +276,7 @@ impl<'a> Load<'a> {
 
     /// Pauses the jobs that tick, so that their ledgers stand still.
     pub async fn stop_recurring(&self) {
+        self.stopped.get_or_init(Timestamp::now);
         for job in &self.recurring {
             let request = PauseRequest::default();
             let paused = self.cluster.anywhere("a job is paused", async |client| {
@@ -276,5 +284,10 @@ impl<'a> Load<'a> {
             });
             paused.await;
         }
+    }
+
+    /// When they were paused, or earlier.
+    pub fn stopped(&self) -> Timestamp {
+        *self.stopped.get().unwrap()
     }
 }

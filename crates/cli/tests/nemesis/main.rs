@@ -3,7 +3,7 @@
 //! Meanwhile jobs of all kinds are asked for, and what they really do is written down outside of
 //! the cluster. In the end what the cluster says is held against that.
 //!
-//! Guards R64/R65/R66 (deliveries), R67 (replicas), R69 (jobs are linearizable), R70 (what was acknowledged is there), R71 (every tick is
+//! Guards R64/R65/R66 (deliveries), R69 (replicas are equal, jobs are linearizable), R70 (what was acknowledged is there), R71 (every tick is
 //! in the ledger once), R72 (ordering keys), R92 (a leader that was replaced acts no more),
 //! R116/R117/R123/R125 (what may fail).
 //!
@@ -36,6 +36,7 @@ mod server;
 mod skipped;
 mod staleness;
 mod trial;
+mod worker;
 
 use std::time::Duration;
 
@@ -81,16 +82,18 @@ async fn rage(test: &'static str, shape: Shape, lasting: Duration, first: &[Faul
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r64_r70_r71_r72_three_nodes_bear_whatever_happens() {
     let lasting = Duration::from_secs(setting("NEMESIS_SECONDS", 25));
-    let shape = Shape { zones: vec!["x", "y", "z"], clocks: true };
+    let shape = Shape { clocks: true, certificates: true, ..Shape::of(&["x", "y", "z"]) };
     // What does not come first here does with five nodes.
-    let first = [Fault::Skew, Fault::Kill, Fault::Pause, Fault::Isolate, Fault::FillDisk];
+    let first =
+        [Fault::Skew, Fault::Kill, Fault::Pause, Fault::Isolate, Fault::FillDisk, Fault::Stop];
     rage("r64_r70_r71_r72_three_nodes_bear_whatever_happens", shape, lasting, &first).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r64_r70_r71_r72_five_nodes_bear_whatever_happens() {
     let lasting = Duration::from_secs(setting("NEMESIS_SECONDS", 15));
-    let shape = Shape { zones: vec!["x", "x", "y", "y", "z"], clocks: true };
-    let first = [Fault::KillMachine, Fault::Deaf, Fault::Mute, Fault::Split];
+    let shape = Shape { clocks: true, worker: true, ..Shape::of(&["x", "x", "y", "y", "z"]) };
+    let [kill, pause, cut] = [Fault::KillWorker, Fault::PauseWorker, Fault::CutWorker];
+    let first = [Fault::KillMachine, Fault::Deaf, Fault::Mute, Fault::Split, kill, pause, cut];
     rage("r64_r70_r71_r72_five_nodes_bear_whatever_happens", shape, lasting, &first).await;
 }

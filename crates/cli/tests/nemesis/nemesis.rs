@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
+
 use crate::load::Load;
 use crate::random::Random;
 use crate::record::{Mark, Record};
-use crate::server::Cluster;
+use crate::server::{Cluster, until};
+use crate::worker;
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +19,8 @@ pub enum Fault {
     Kill,
     /// A machine goes down, with all that runs on it.
     KillMachine,
+    /// A process is told to end, and hands over what it leads if it can.
+    Stop,
     /// A process stands still.
     Pause,
     /// A node is cut off from all others.
@@ -30,9 +35,16 @@ pub enum Fault {
     FillDisk,
     /// A clock jumps.
     Skew,
+    /// The worker is killed, and what it runs is not.
+    KillWorker,
+    /// The worker stands still, and what it runs does not.
+    PauseWorker,
+    /// The worker is cut off from all nodes.
+    CutWorker,
 }
 
-const FAULTS: [Fault; 9] = [
+/// What can happen to nodes.
+const FAULTS: [Fault; 10] = [
     Fault::Kill,
     Fault::Pause,
     Fault::Isolate,
@@ -42,7 +54,10 @@ const FAULTS: [Fault; 9] = [
     Fault::KillMachine,
     Fault::Mute,
     Fault::Split,
+    Fault::Stop,
 ];
+/// What can happen to the worker, if there is one.
+const OF_THE_WORKER: [Fault; 3] = [Fault::KillWorker, Fault::PauseWorker, Fault::CutWorker];
 
 /// The shortest time that a fault lasts: longer than it takes the others to lead in a node's place.
 const LASTS_MIN: u64 = 2_200;
@@ -53,6 +68,9 @@ const PEACE_MAX: u64 = 1_000;
 /// How soon the majority goes on without some nodes, if clocks are right: it elects leaders, the next
 /// ticks come, and all that on a machine that is busy.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(20);
+
+/// How exactly nodes tell how wrong a clock is.
+const CLOCK_READ_MS: u64 = 500;
 
 /// A fault, whom it strikes, and for how long.
 struct Stroke {
@@ -92,10 +110,10 @@ impl<'a> Nemesis<'a> {
             self.next(&mut deck).await;
         }
         self.strike_twice().await;
-        deck = FAULTS.into_iter().filter(|fault| !first.contains(fault)).collect();
+        deck = self.all().filter(|fault| !first.contains(fault)).collect();
         while begun.elapsed() < lasting {
             if deck.is_empty() {
-                deck = FAULTS.to_vec();
+                deck = self.all().collect();
                 self.strike_twice().await;
             }
             self.next(&mut deck).await;
@@ -103,11 +121,17 @@ impl<'a> Nemesis<'a> {
         self.mend();
     }
 
+    /// Everything that can happen here.
+    fn all(&self) -> impl Iterator<Item = Fault> + use<> {
+        let of_the_worker = if self.cluster.has_worker() { &OF_THE_WORKER[..] } else { &[] };
+        FAULTS.into_iter().chain(of_the_worker.iter().copied())
+    }
+
     /// Draws a fault from a deck, and lets it happen.
     async fn next(&mut self, deck: &mut Vec<Fault>) {
         let fault = deck.swap_remove(self.random.below(deck.len() as u64) as usize);
         if fault == Fault::Skew {
-            return self.skew();
+            return self.skew().await;
         }
         let stroke = self.aim(fault).await;
         let mut expected = self.load.to_go_on_without(&stroke.victims).await;
@@ -117,14 +141,15 @@ impl<'a> Nemesis<'a> {
         }
         let mark = self.record.mark();
         tokio::join!(self.strike(&stroke), self.goes_on(mark, &expected));
-        self.end(&stroke);
+        self.end(&stroke).await;
         self.random.moment_within(PEACE_MAX).await;
     }
 
     /// Two faults of different nodes at once, perhaps too many for a majority: then nothing has to go
     /// on meanwhile, but nothing may be lost or doubled either.
     async fn strike_twice(&mut self) {
-        let some = [Fault::Isolate, Fault::Deaf, Fault::Mute, Fault::Pause, Fault::FillDisk];
+        let some =
+            [Fault::Isolate, Fault::Deaf, Fault::Mute, Fault::Pause, Fault::FillDisk, Fault::Stop];
         let fault = some[self.random.below(some.len() as u64) as usize];
         let one = self.aim(fault).await;
         let fault = [Fault::Kill, Fault::KillMachine][self.random.below(2) as usize];
@@ -133,8 +158,8 @@ impl<'a> Nemesis<'a> {
             other.victims = vec![(one.victims[0] + 1) % self.cluster.len()];
         }
         tokio::join!(self.strike(&one), self.strike(&other));
-        self.end(&one);
-        self.end(&other);
+        self.end(&one).await;
+        self.end(&other).await;
         self.random.moment_within(PEACE_MAX).await;
     }
 
@@ -149,14 +174,18 @@ impl<'a> Nemesis<'a> {
             0 => self.cluster.most_leading_first().await[0],
             _ => self.random.below(all as u64) as usize,
         };
-        let size = if fault == Fault::Split { (all - 1) / 2 } else { 1 };
+        let size = match fault {
+            fault if OF_THE_WORKER.contains(&fault) => 0,
+            Fault::Split => (all - 1) / 2,
+            _ => 1,
+        };
         let victims = (0..size).map(|n| (victim + n) % all).collect();
         Stroke { fault, victims, lasts_ms: LASTS_MIN + self.random.below(LASTS_MORE) }
     }
 
     fn names(&self, stroke: &Stroke) -> String {
         let names: Vec<_> = stroke.victims.iter().map(|at| self.cluster.name(*at)).collect();
-        names.join(", ")
+        if names.is_empty() { worker::NAME.to_owned() } else { names.join(", ") }
     }
 
     /// Lets a fault happen, and time go by.
@@ -167,33 +196,48 @@ impl<'a> Nemesis<'a> {
             match fault {
                 Fault::Kill => self.cluster.kill(*victim, false),
                 Fault::KillMachine => self.cluster.kill(*victim, true),
+                Fault::Stop => self.cluster.tell_to_stop(*victim),
                 Fault::Pause => self.cluster.pause(*victim),
                 Fault::FillDisk => self.cluster.fill_disk(*victim),
-                Fault::Isolate | Fault::Deaf | Fault::Mute | Fault::Split | Fault::Skew => {}
+                _ => {}
             }
         }
         match fault {
             Fault::Isolate | Fault::Split => self.cut(victims, true, true),
             Fault::Deaf => self.cut(victims, true, false),
             Fault::Mute => self.cut(victims, false, true),
+            Fault::KillWorker => self.cluster.kill_worker(),
+            Fault::PauseWorker => self.cluster.signal_worker(Signal::SIGSTOP),
+            Fault::CutWorker => self.cut(&[self.cluster.len()], true, true),
             _ => {}
         }
         Random::new(1).moment_after(*lasts_ms, 1).await;
     }
 
     /// It is over.
-    fn end(&self, stroke: &Stroke) {
+    async fn end(&self, stroke: &Stroke) {
         self.note(format!("{:?} {} is over", stroke.fault, self.names(stroke)));
         for victim in &stroke.victims {
             match stroke.fault {
                 Fault::Kill | Fault::KillMachine => self.cluster.start_node(*victim),
+                Fault::Stop => {
+                    // Without a majority it has nobody to hand over to, and ends all the same.
+                    self.cluster.until_stopped(*victim).await;
+                    self.cluster.start_node(*victim);
+                }
                 Fault::Pause => self.cluster.resume(*victim),
                 Fault::FillDisk => self.cluster.node(*victim).disk.free(),
                 Fault::Isolate | Fault::Deaf | Fault::Mute | Fault::Split => {
                     self.cluster.net.heal();
                 }
-                Fault::Skew => {}
+                _ => {}
             }
+        }
+        match stroke.fault {
+            Fault::KillWorker => self.cluster.start_worker(),
+            Fault::PauseWorker => self.cluster.signal_worker(Signal::SIGCONT),
+            Fault::CutWorker => self.cluster.net.heal(),
+            _ => {}
         }
     }
 
@@ -232,8 +276,9 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// Sets the clock of a node that has one, or of several. They stay like that.
-    fn skew(&mut self) {
+    /// Sets the clock of a node that has one, or of several. They stay like that, and the cluster says so.
+    async fn skew(&mut self) {
+        let mut set = BTreeMap::new();
         for at in 0..self.cluster.len() {
             let span = 2 * self.skew_max.unsigned_abs() + 1;
             let seconds = self.random.below(span).cast_signed() - self.skew_max;
@@ -242,8 +287,18 @@ impl<'a> Nemesis<'a> {
             {
                 self.note(format!("Skew {} by {seconds} s", self.cluster.name(at)));
                 clock.set(seconds);
+                set.insert(self.cluster.name(at), 1_000 * seconds);
             }
         }
+        let client = self.cluster.client_of_right_clock();
+        until("it is told which clocks are wrong", async || {
+            let Ok(cluster) = client.cluster().await else { return false };
+            set.iter().all(|(name, ahead_ms)| {
+                let node = cluster.nodes.iter().find(|node| node.name == *name);
+                node.is_some_and(|node| node.clock_ahead_ms.abs_diff(*ahead_ms) < CLOCK_READ_MS)
+            })
+        })
+        .await;
     }
 
     /// Everything is as it should be again.

@@ -41,11 +41,13 @@ pub struct Effect {
     pub key: String,
     /// Its run.
     pub run: String,
+    /// What its target can tell repetitions by.
+    pub idempotency_key: String,
     /// The token under which it ran.
     pub token: u64,
     /// When it was due.
     pub due: String,
-    /// The node whose worker ran it: its id, or its address if it was a request.
+    /// The node whose worker ran it: its id; a worker by itself: with its name; an address if it was a request.
     pub instance: String,
 }
 
@@ -68,15 +70,15 @@ impl Effect {
     /// The number of the node whose worker ran it, if it was a command.
     pub fn node(&self) -> Option<u64> {
         match self.instance.split('.').collect::<Vec<_>>()[..] {
-            [_] => Some(1),
+            [node] if !node.contains('/') => Some(1),
             [_, node] => node.parse().ok(),
-            _ => None, // An address.
+            _ => None, // An address, or another worker's.
         }
     }
 
     fn parse(line: &str) -> Effect {
         let parts: Vec<&str> = line.split(' ').collect();
-        let [what, at, key, run, token, due, instance] = parts[..] else {
+        let [what, at, key, run, idempotency_key, token, due, instance] = parts[..] else {
             panic!("a torn line in the record: {line}")
         };
         let what = match what {
@@ -85,8 +87,10 @@ impl Effect {
             _ => What::Ends,
         };
         let at = Duration::from_secs_f64(at.parse().unwrap());
-        let [key, run, due, instance] = [key, run, due, instance].map(str::to_owned);
-        Effect { what, at, key, run, token: token.parse().unwrap(), due, instance }
+        let token = token.parse().unwrap();
+        let [key, run, idempotency_key, due, instance] =
+            [key, run, idempotency_key, due, instance].map(str::to_owned);
+        Effect { what, at, key, run, idempotency_key, token, due, instance }
     }
 }
 
@@ -97,7 +101,13 @@ pub fn up() -> Duration {
 }
 
 /// What an attempt is told, in the order in which it is written down.
-const TOLD: [&str; 4] = ["Key", "Run-Id", "Fencing-Token", "Scheduled-At"];
+const TOLD: [&str; 5] = [
+    "Bellwether-Key",
+    "Bellwether-Run-Id",
+    "Idempotency-Key",
+    "Bellwether-Fencing-Token",
+    "Bellwether-Scheduled-At",
+];
 
 impl Record {
     /// Begins a record in a directory; requests come to an address of this machine.
@@ -134,8 +144,8 @@ impl Record {
     /// A function of the shell that writes down what an attempt does.
     fn say(&self) -> String {
         let file = self.file.display();
-        let told = "$BELLWETHER_KEY $BELLWETHER_RUN_ID $BELLWETHER_FENCING_TOKEN \
-                    $BELLWETHER_SCHEDULED_AT $BELLWETHER_INSTANCE";
+        let told = "$BELLWETHER_KEY $BELLWETHER_RUN_ID $BELLWETHER_IDEMPOTENCY_KEY \
+                    $BELLWETHER_FENCING_TOKEN $BELLWETHER_SCHEDULED_AT $BELLWETHER_INSTANCE";
         format!("say() {{ read up rest < /proc/uptime; echo \"$1 $up {told}\" >> {file}; }};")
     }
 
@@ -180,7 +190,7 @@ async fn answer(mut stream: TcpStream, file: PathBuf) {
     let header = |name: &str| {
         let named = head.lines().find_map(|line| {
             let (found, value) = line.split_once(": ")?;
-            found.eq_ignore_ascii_case(&format!("bellwether-{name}")).then(|| value.to_owned())
+            found.eq_ignore_ascii_case(name).then(|| value.to_owned())
         });
         named.unwrap_or_else(|| panic!("no {name} in {head}"))
     };

@@ -33,7 +33,7 @@ pub async fn compare(cluster: &Cluster) -> usize {
         (0..cluster.len()).for_each(|at| cluster.start_node(at));
         cluster.settled().await;
     }
-    panic!("R67: replicas were never at the same entry");
+    panic!("R69: replicas were never at the same entry");
 }
 
 /// Waits until all replicas have applied everything, as all nodes see it. Who has them.
@@ -70,7 +70,7 @@ fn equal(disks: &Disks, shard: Shard, nodes: &[String]) -> usize {
         rows += expected.len();
         for other in others {
             let found = rows_of(&*disks[&**other].view(), family, shard);
-            let which = format!("R67: shard {shard}, {family:?}: {first} and {other}");
+            let which = format!("R69: shard {shard}, {family:?}: {first} and {other}");
             for (one, two) in expected.iter().zip(&found) {
                 assert_eq!(one, two, "{which}");
             }

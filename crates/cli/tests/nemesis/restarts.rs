@@ -28,7 +28,7 @@ const TOGETHER: u64 = 3_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r117_all_nodes_are_restarted_one_after_the_other_and_no_tick_is_missed() {
     let test = "r117_all_nodes_are_restarted_one_after_the_other_and_no_tick_is_missed";
-    let shape = Shape { zones: vec!["", "", ""], clocks: false };
+    let shape = Shape::of(&["", "", ""]);
     let new = Path::new(PROGRAM);
     let other = std::env::var_os("UPGRADE_FROM").filter(|path| !path.is_empty()).map(PathBuf::from);
     let old = other.as_deref().unwrap_or(new);
@@ -89,7 +89,7 @@ async fn none_missed(cluster: &Cluster, load: &Load<'_>) {
     for job in &load.recurring {
         let mut ticks = ledger(cluster, job).await;
         ticks.reverse();
-        contiguous(job, &ticks);
+        contiguous(job, &ticks, load.stopped());
         for tick in &ticks {
             if !matches!(tick.fate, TickFate::Fired | TickFate::Late) {
                 was_running(cluster, job, tick).await;

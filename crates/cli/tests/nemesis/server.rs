@@ -2,7 +2,7 @@
 //! its own clock.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use bellwether_client::Client;
@@ -14,6 +14,7 @@ use crate::clock::{self, Clock};
 use crate::disk::Disk;
 use crate::history::History;
 use crate::net::Net;
+use crate::worker::{self, Worker};
 
 /// How long anything may take, on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -26,6 +27,8 @@ const REPLICAS: usize = 3;
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_bellwether");
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+/// The directory of the cluster's certificates.
+const CERTIFICATES: &str = "certs";
 
 /// A node.
 pub struct Node {
@@ -33,6 +36,8 @@ pub struct Node {
     pub name: &'static str,
     at: usize,
     zone: String,
+    /// Whether nodes know one another by certificates, or by a secret.
+    certificates: bool,
     /// What it is started from.
     program: PathBuf,
     dir: PathBuf,
@@ -50,6 +55,8 @@ pub struct Node {
 /// A cluster. Fields are dropped in this order: processes, then what they run on.
 pub struct Cluster {
     nodes: Vec<Mutex<Node>>,
+    /// A worker on a machine of its own, which comes after those of the nodes.
+    worker: Option<Mutex<Worker>>,
     /// How to talk to each node.
     pub clients: Vec<Client>,
     /// What connects them.
@@ -60,12 +67,24 @@ pub struct Cluster {
     numbers: Vec<u64>,
 }
 
-/// How nodes differ from one another.
+/// What a cluster is like.
+#[derive(Default)]
 pub struct Shape {
     /// The zones of all nodes.
     pub zones: Vec<&'static str>,
     /// Whether the clocks of some can be wrong.
     pub clocks: bool,
+    /// Whether nodes know one another by certificates, or by a secret.
+    pub certificates: bool,
+    /// Whether there is a worker on a machine of its own.
+    pub worker: bool,
+}
+
+impl Shape {
+    /// Nodes in zones, and nothing else that is special.
+    pub fn of(zones: &[&'static str]) -> Shape {
+        Shape { zones: zones.to_vec(), ..Shape::default() }
+    }
 }
 
 impl Node {
@@ -78,10 +97,16 @@ impl Node {
             .args(["--listen", &format!("{address}:2355")])
             .args(["--peer-listen", &format!("{address}:2356")])
             .args(["--worker-slots", "16", "--worker-heartbeat", "500ms", "--worker-lease", "3s"])
-            .args(["--shutdown-grace", "5s", "--cluster-secret-file"])
-            .arg(self.dir.join("secret"))
-            .arg("--data-dir")
+            .args(["--shutdown-grace", "5s", "--data-dir"])
             .arg(self.data_dir());
+        if self.certificates {
+            let file = |name: &str| self.dir.join(CERTIFICATES).join(name);
+            command.arg("--peer-ca").arg(file("ca.crt"));
+            command.arg("--peer-cert").arg(file(&format!("{}.crt", self.name)));
+            command.arg("--peer-key").arg(file(&format!("{}.key", self.name)));
+        } else {
+            command.arg("--cluster-secret-file").arg(self.dir.join("secret"));
+        }
         match self.at {
             0 => command.args(["--shards", SHARDS]),
             _ => command.args(["--join", &format!("{first}:2356")]),
@@ -143,8 +168,12 @@ impl Drop for Node {
 impl Cluster {
     /// Starts a cluster of a program in a directory and waits until replicas and leaders are spread.
     pub async fn start(dir: &Path, shape: Shape, program: &Path, history: History) -> Cluster {
-        let net = Net::new(shape.zones.len());
+        let size = shape.zones.len();
+        let net = Net::new(size + usize::from(shape.worker));
         std::fs::write(dir.join("secret"), "known-to-these-nodes-alone\n").unwrap();
+        if shape.certificates {
+            NAMES.iter().take(size).enumerate().for_each(|(at, name)| certify(dir, name, &net, at));
+        }
         let mut nodes = Vec::new();
         let mut clients = Vec::new();
         for (at, zone) in shape.zones.into_iter().enumerate() {
@@ -154,15 +183,28 @@ impl Cluster {
                 .then(|| Clock::new(dir.join(format!("{name}.clock"))));
             let disk = Disk::new(dir.join(name));
             let (zone, dir, program) = (zone.to_owned(), dir.to_owned(), program.to_owned());
-            let (process, wanted, was_full) = (None, false, false);
-            let node =
-                Node { name, at, zone, program, dir, process, disk, clock, wanted, was_full };
-            nodes.push(Mutex::new(node));
+            let (certificates, process) = (shape.certificates, None);
+            let (wanted, was_full) = (false, false);
+            nodes.push(Mutex::new(Node {
+                name,
+                at,
+                zone,
+                certificates,
+                program,
+                dir,
+                process,
+                disk,
+                clock,
+                wanted,
+                was_full,
+            }));
             let server = format!("{}:2355", net.address(at));
             clients.push(Client::builder().server(server).timeout(ANSWER_WITHIN).build().unwrap());
         }
         let numbers = Vec::new();
-        let mut cluster = Cluster { nodes, clients, net, history, numbers };
+        let servers: Vec<_> = (0..size).map(|at| format!("{}:2355", net.address(at))).collect();
+        let worker = shape.worker.then(|| Mutex::new(Worker::new(dir, &servers)));
+        let mut cluster = Cluster { nodes, worker, clients, net, history, numbers };
         cluster.start_node(0);
         cluster.until_ready(0).await;
         (1..cluster.len()).for_each(|at| cluster.start_node(at));
@@ -171,6 +213,10 @@ impl Cluster {
         let number =
             |name: &&str| known.nodes.iter().find(|node| node.name == **name).unwrap().node;
         cluster.numbers = NAMES[..cluster.len()].iter().map(number).collect();
+        if cluster.has_worker() {
+            cluster.start_worker();
+            cluster.until_worker_is_there().await;
+        }
         cluster
     }
 
@@ -215,6 +261,38 @@ impl Cluster {
         node.reap();
     }
 
+    /// Whether there is a worker on a machine of its own.
+    pub fn has_worker(&self) -> bool {
+        self.worker.is_some()
+    }
+
+    fn worker(&self) -> parking_lot::MutexGuard<'_, Worker> {
+        self.worker.as_ref().unwrap().lock()
+    }
+
+    /// Starts the worker, or starts it again.
+    pub fn start_worker(&self) {
+        self.worker().start(self.net.command(self.len(), PROGRAM));
+    }
+
+    async fn until_worker_is_there(&self) {
+        until("the worker is there", async || {
+            let known = self.clients[0].workers().await;
+            known.is_ok_and(|known| known.items.iter().any(|worker| worker.name == worker::NAME))
+        })
+        .await;
+    }
+
+    /// Kills the worker; what it has started goes on.
+    pub fn kill_worker(&self) {
+        self.worker().kill();
+    }
+
+    /// Lets the worker stand still, but not what it has started; or lets it go on.
+    pub fn signal_worker(&self, signal: Signal) {
+        self.worker().signal(signal);
+    }
+
     /// Lets a node stand still.
     pub fn pause(&self, at: usize) {
         self.node(at).signal(Signal::SIGSTOP);
@@ -232,11 +310,25 @@ impl Cluster {
         node.disk.fill();
     }
 
+    /// Tells a node to end in order.
+    pub fn tell_to_stop(&self, at: usize) {
+        let mut node = self.node(at);
+        node.wanted = false;
+        node.signal(Signal::SIGTERM);
+    }
+
     /// Stops a node in order and waits until it has ended.
     pub async fn stop(&self, at: usize) {
-        self.node(at).signal(Signal::SIGTERM);
+        self.tell_to_stop(at);
+        self.until_stopped(at).await;
+    }
+
+    /// Waits until a node that was told to end has done so in order, unless it ended before that because its
+    /// disk was full.
+    pub async fn until_stopped(&self, at: usize) {
         let ended = self.until_ended(at).await;
-        assert!(ended.success(), "{} did not end in order: {ended}", self.name(at));
+        let was_full = self.node(at).was_full;
+        assert!(ended.success() || was_full, "{} did not end in order: {ended}", self.name(at));
     }
 
     /// Waits until a node has ended by itself.
@@ -272,6 +364,8 @@ impl Cluster {
                     node.was_full = node.disk.is_full();
                 }
             }
+            let ended = self.worker.as_ref().and_then(|worker| worker.lock().ended());
+            assert!(ended.is_none(), "the worker has ended by itself: {ended:?}");
         }
     }
 
@@ -285,9 +379,15 @@ impl Cluster {
     pub async fn until_ready(&self, at: usize) {
         until(&format!("{} is ready", self.name(at)), async || {
             self.must_run(at);
-            self.clients[at].health().await.is_ok_and(|health| health.ready)
+            self.clients[at].health().await.is_ok_and(|health| health.detail == "ready")
         })
         .await;
+    }
+
+    /// A client of a node whose clock is always right.
+    pub fn client_of_right_clock(&self) -> &Client {
+        let right = (0..self.len()).find(|at| self.node(*at).clock.is_none());
+        &self.clients[right.unwrap()]
     }
 
     /// Waits until every node is up, leads something, and every shard has all its replicas, as all
@@ -340,6 +440,14 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Makes the certificate of a node.
+fn certify(dir: &Path, name: &str, net: &Net, at: usize) {
+    let mut command = Command::new(PROGRAM);
+    command.args(["cluster", "certs", "--node", name, "--address", &net.address(at)]);
+    let output = command.arg("--dir").arg(dir.join(CERTIFICATES)).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 /// Waits until something holds.

@@ -20,7 +20,7 @@ async fn listed(client: &Client) -> Option<(Vec<String>, Duration)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r69_a_node_that_is_cut_off_says_how_old_its_lists_may_be() {
     let test = "r69_a_node_that_is_cut_off_says_how_old_its_lists_may_be";
-    let shape = Shape { zones: vec!["", "", ""], clocks: false };
+    let shape = Shape::of(&["", "", ""]);
     let Some(trial) = Trial::begin(test, shape).await else { return };
     let cluster = &trial.cluster;
     for client in &cluster.clients {

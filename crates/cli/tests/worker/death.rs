@@ -117,7 +117,7 @@ fn r54_a_worker_that_is_killed_and_restarted_goes_on_with_its_commands() {
 }
 
 #[test]
-fn r54_what_ends_while_no_worker_is_there_is_reported_by_the_next() {
+fn r54_r120_what_ends_while_no_worker_is_there_is_reported_by_the_next() {
     let server = server();
     let mut worker = Worker::start(&server, "w1");
     let begun = Begun::with(&server, &[]);
@@ -152,7 +152,7 @@ fn r54_a_command_whose_supervisor_died_is_ended_and_told_truthfully() {
 }
 
 #[test]
-fn r54_a_command_that_died_with_its_worker_is_ended_and_told_truthfully() {
+fn r54_r129_a_command_that_died_with_its_worker_is_ended_and_told_truthfully() {
     for rebooted in [false, true] {
         let server = server();
         let mut worker = Worker::start(&server, "w1");

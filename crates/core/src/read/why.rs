@@ -160,6 +160,7 @@ fn row_in_words(job: &StoredJob, row: &StoredTick, at: Time) -> String {
                 "paused" => "it was paused",
                 "maintenance" => "it was in maintenance",
                 "max_runs" => "its max_runs was reached",
+                "replaced" => "its schedule was replaced before that was decided",
                 "no_worker" => "it runs on all workers, and there was none",
                 other => other,
             };

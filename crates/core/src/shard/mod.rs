@@ -108,7 +108,8 @@ impl Unfinished {
 impl Leading {
     /// A shard whose memory has been loaded, and whose open runs have been looked at.
     #[must_use]
-    pub fn new(memory: Memory, now: Time) -> Leading {
+    pub fn new(mut memory: Memory, now: Time) -> Leading {
+        memory.acts_since = now;
         let from = Time(memory.row.due_from_ms);
         let agenda = Agenda::new(memory.shard, from, now, AGENDA_ENTRIES_MAX);
         let unfinished = Unfinished { more_to_claim: false, pruned: now, more_to_prune: false };

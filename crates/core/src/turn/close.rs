@@ -142,6 +142,7 @@ impl Turn<'_> {
         }
         if !job.state.deleted {
             self.plan_after_finish(&mut job, run)?;
+            self.bring_forward_tick(&mut job);
             self.plan_sweep_of_one_off(&job);
             self.prune_runs(&mut job)?;
         }

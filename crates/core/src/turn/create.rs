@@ -210,11 +210,16 @@ impl Turn<'_> {
         job.state.next_ms = next.map(|time| time.0);
         job.state.ended = next.is_none();
         if let Some(tick) = next {
-            let time = job.due_time(tick);
-            job.state.due_ms = Some(time.0);
-            let entry = DueKey { time, kind: DueKind::Tick, job: job.id, n: 0 };
-            self.plan(entry, Bytes::new());
+            self.plan_tick_at(job, tick, job.due_time(tick));
         }
+    }
+
+    /// Lets a tick, for which nothing is planned, come up at a time. The state is not stored yet.
+    pub(super) fn plan_tick_at(&mut self, job: &mut FullJob, tick: Time, time: Time) {
+        job.state.next_ms = Some(tick.0);
+        job.state.due_ms = Some(time.0);
+        let entry = DueKey { time, kind: DueKind::Tick, job: job.id, n: 0 };
+        self.plan(entry, Bytes::new());
     }
 
     /// Takes the entry for the next tick out of the due index. The state is not stored yet.

@@ -66,6 +66,9 @@ impl Turn<'_> {
         if resumes && !new_schedule && job.once().is_none() {
             self.schedule_of(&job).map_err(|error| still_broken(&error))?;
         }
+        if new_schedule {
+            self.skip_replaced(&mut job)?;
+        }
         self.delete_tags(&job.definition, 0, id);
         self.put_tags(&definition, 0, id);
         // Its group may be another one now: what the old one holds back is looked at again.

@@ -44,6 +44,7 @@ pub fn load(
     Ok(Memory {
         shard,
         term,
+        acts_since: Time(0),
         settings,
         ids: IdSource::new(shard, JobId(row.last_id)),
         row,

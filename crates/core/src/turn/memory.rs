@@ -308,6 +308,8 @@ pub struct Memory {
     pub shard: Shard,
     /// The term under which it acts.
     pub term: Term,
+    /// Since when it does.
+    pub acts_since: Time,
     /// The server's settings.
     pub settings: Settings,
     /// What it has stored about itself.
@@ -378,5 +380,11 @@ impl Memory {
     pub fn next_token(&mut self) -> u64 {
         self.tokens += 1;
         self.term << TOKEN_BITS | self.tokens
+    }
+
+    /// Whether a fencing token was given out in an earlier term.
+    #[must_use]
+    pub fn is_of_earlier_term(&self, token: u64) -> bool {
+        token >> TOKEN_BITS < self.term
     }
 }

@@ -16,6 +16,7 @@ use crate::key::{self, DueKey};
 use crate::record::{
     self, Cause, Hold, Misfire, MisfirePolicy, OverlapPolicy, Run, Tick, TickFate,
 };
+use crate::run;
 use crate::schedule::Schedule;
 use crate::settings::{MISFIRE_MAX, MISFIRE_WINDOW_MS, OVERLAP_QUEUE_MAX};
 use crate::time::{HOUR_MS, SECOND_MS, Time, format_duration_ms};
@@ -23,6 +24,8 @@ use crate::waist::{Family, StoreError};
 
 /// A tick that fires more than this after its time is called late in the ledger.
 const LATE_MS: u64 = SECOND_MS;
+/// So long after a take-over a tick waits for a run that may have ended without the shard having heard of it.
+const UNHEARD_MS: u64 = SECOND_MS;
 /// Counting of ticks stops here; the row then says "at least".
 const COUNT_MAX: u32 = 4_000;
 /// The reason of a row whose tick was brought forward by a trigger.
@@ -36,6 +39,8 @@ const RUNS_AT_ONCE: usize = 1_024;
 pub(super) const NO_WORKER: &str = "no_worker";
 /// The same in words.
 pub(super) const NO_WORKER_DETAIL: &str = "no worker that takes it was connected";
+/// The reason of a row whose tick nobody had decided about when the schedule was replaced.
+const REPLACED: &str = "replaced";
 
 /// Whether the job's `max_runs` allows another run.
 pub(crate) fn runs_left(job: &FullJob) -> bool {
@@ -81,12 +86,52 @@ impl Turn<'_> {
             return Ok(());
         }
         match self.skip_lapsed(&mut job, &schedule, tick) {
-            Some(tick) if tick <= self.now => self.fire_ticks(job, &schedule, tick),
+            Some(tick) if tick <= self.now => match self.unheard_until(&job, tick)? {
+                Some(until) => {
+                    self.plan_tick_at(&mut job, tick, until);
+                    self.put_state(&job);
+                    Ok(())
+                }
+                None => self.fire_ticks(job, &schedule, tick),
+            },
             next => {
                 self.plan_tick(&mut job, next);
                 self.put_state(&job);
                 Ok(())
             }
+        }
+    }
+
+    /// How long a tick is to wait that would be skipped for runs of which the shard cannot know yet whether
+    /// they are still open: they were given to workers under an earlier leader, and what these said when it went is on
+    /// its way to this one. It is not to wait for so long that it is missed.
+    fn unheard_until(&self, job: &FullJob, tick: Time) -> Result<Option<Time>, StoreError> {
+        let acts_since = self.memory.acts_since;
+        let until = acts_since.plus_ms(UNHEARD_MS);
+        // The clock may have been set back since.
+        let is_new = acts_since <= self.now && self.now < until;
+        let skips = job.definition.overlap.unwrap_or_default().policy() == OverlapPolicy::Skip;
+        if !is_new || !skips || job.state.open.is_empty() {
+            return Ok(None);
+        }
+        let cutoff = self.missed_before(job);
+        if tick >= cutoff && tick < cutoff.plus_ms(until.since_ms(self.now)) {
+            return Ok(None);
+        }
+        let is_heard_of = |run: &Run| {
+            !run::is_with_worker(run.status()) || !self.memory.is_of_earlier_term(run.token)
+        };
+        Ok(self.open_of(job, is_heard_of)?.is_none().then_some(until))
+    }
+
+    /// Brings a tick forward that waits for runs which have all ended by now. The state is not
+    /// stored yet.
+    pub(super) fn bring_forward_tick(&mut self, job: &mut FullJob) {
+        let (Some(tick), Some(due)) = (job.state.next_ms.map(Time), job.state.due_ms) else {
+            return;
+        };
+        if job.state.open.is_empty() && due > job.due_time(tick).0 {
+            self.plan_tick(job, Some(tick));
         }
     }
 
@@ -383,6 +428,24 @@ impl Turn<'_> {
             schedule.next_after(self.now)
         };
         self.plan_tick(job, next);
+    }
+
+    /// Notes what is due by a schedule that is about to be replaced, and that nobody has decided about yet, as
+    /// skipped. The state is not stored yet.
+    pub(super) fn skip_replaced(&mut self, job: &mut FullJob) -> Result<(), StoreError> {
+        let due = job.state.next_ms.map(Time).filter(|tick| *tick <= self.now);
+        let (Some(tick), None) = (due, job.once()) else { return Ok(()) };
+        let Ok(schedule) = self.schedule_of(job) else {
+            return Ok(()); // Nobody knows what is due by one that does not compile.
+        };
+        let (reason, detail) = match self.suppressed(job) {
+            Some(Suppressed { reason, detail, .. }) => (reason, detail),
+            None => (REPLACED, String::new()),
+        };
+        let (all, _) = stretch(&schedule, tick, self.now);
+        self.skip_stretch(job, all, reason, &detail);
+        job.state.handled_ms = Some(self.now.0);
+        self.prune_ticks(job)
     }
 
     fn skip_ticks(&mut self, job: &mut FullJob, ticks: &[Time], reason: &str, detail: &str) {

@@ -40,7 +40,7 @@ fn r64_between_commit_and_hand_over_at_most_once_is_lost_rather_than_doubled() {
 }
 
 #[test]
-fn r66_while_running_each_guarantee_keeps_its_word() {
+fn r66_r67_while_running_each_guarantee_keeps_its_word() {
     let (mut w, most, least) = two_jobs();
     w.settle();
     w.crash();

@@ -1,5 +1,6 @@
 //! Replacing a job's definition, in every stage.
 
+use bellwether_core::read;
 use bellwether_core::record::{OverlapPolicy, RunStatus as S};
 use bellwether_core::turn::{Ending, Lane, Turn};
 
@@ -72,6 +73,32 @@ fn r17_an_edit_that_keeps_the_schedule_keeps_its_phase() {
     assert_eq!(w.next_second(id), Some(20));
     w.replace(id, &job().every("10s").jitter("1s"));
     assert_eq!(w.next_second(id), Some(23), "a new schedule begins anew");
+}
+
+#[test]
+fn r71_what_was_due_by_a_schedule_that_is_replaced_before_that_was_decided_is_in_the_ledger() {
+    let mut w = busy();
+    w.inputs_first = true;
+    let id = w.add(job().every("10s"));
+    w.until(15);
+    w.now = t(35);
+    w.replace(id, &job().every("1m"));
+    w.until(100);
+    assert_eq!(w.ledger_text(id), ["10 fired", "20-30 x2 skipped:replaced", "95 fired"]);
+    assert_eq!(w.start_seconds(), [10, 95]);
+    let row = read::job(&w.store, id).unwrap().unwrap();
+    let why = read::why(&w.store, &row, None, Some(t(20)), w.now).unwrap().answer;
+    assert!(why.contains("its schedule was replaced before that was decided"), "{why}");
+    // The same for one that waits until its jitter is over, or that is paused.
+    let late = w.add(job().cron("* * * * *").jitter("50s"));
+    let paused = w.add(job().cron("* * * * *"));
+    w.pause(paused);
+    w.now = t(121);
+    for job_id in [late, paused] {
+        w.replace(job_id, &job().cron("30 * * * *"));
+    }
+    assert_eq!(w.ledger_text(late), ["120 skipped:replaced"]);
+    assert_eq!(w.ledger_text(paused), ["120 skipped:paused"]);
 }
 
 #[test]

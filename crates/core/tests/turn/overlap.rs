@@ -18,6 +18,74 @@ fn r34_skip_lets_one_instance_run_at_a_time() {
 }
 
 #[test]
+fn r71_a_tick_after_a_take_over_waits_for_what_workers_have_to_say_of_the_run_before() {
+    let mut w = World::new();
+    let id = w.add(job().every("10s"));
+    w.until(15);
+    w.now = t(20);
+    w.restart(false);
+    w.settle();
+    assert_eq!(w.ledger_text(id), ["10 fired"], "whether the run is still open is not known");
+    w.now = t(20).plus_ms(50);
+    w.succeed(run(id, 1));
+    assert_eq!(w.ledger_text(id), ["10 fired", "20 fired"]);
+    assert_eq!(w.with_workers(), [run(id, 2)], "at once, and not when the time is over");
+}
+
+#[test]
+fn r34_a_tick_after_a_take_over_is_skipped_if_nothing_is_said_of_the_run_before() {
+    let mut w = World::new();
+    let id = w.add(job().every("10s"));
+    w.until(15);
+    w.now = t(20);
+    w.restart(false);
+    w.until_time(t(20).plus_ms(999));
+    assert_eq!(w.ledger_text(id), ["10 fired"]);
+    w.until(21);
+    assert_eq!(w.ledger_text(id), ["10 fired", "20 skipped:overlap"]);
+    w.until(30);
+    assert_eq!(w.ledger_text(id).last().unwrap(), "30 skipped:overlap", "not a moment later");
+    w.succeed(run(id, 1));
+    w.until(40);
+    assert_eq!(w.started(id), [1, 2]);
+}
+
+#[test]
+fn r34_a_tick_after_a_take_over_does_not_wait_where_all_is_known() {
+    let mut w = World::new();
+    w.slots = 1;
+    let [with_worker, waiting] = [(); 2].map(|()| w.add(job().every("10s")));
+    let replaces = w.add(job().every("10s").overlap(O::Replace, 0));
+    w.until(15);
+    w.now = t(20);
+    w.restart(false);
+    w.settle();
+    assert_eq!(w.ledger_text(with_worker), ["10 fired"]);
+    assert_eq!(w.ledger_text(waiting), ["10 fired", "20 skipped:overlap"], "nobody has it");
+    assert_eq!(w.ledger_text(replaces), ["10 fired", "20 fired"]);
+    // A tick that would be missed by waiting is decided about.
+    let mut w = World::new();
+    let id = w.add(job().every("10s"));
+    w.until(15);
+    w.now = t(24).plus_ms(500);
+    w.restart(false);
+    w.settle();
+    assert_eq!(w.ledger_text(id), ["10 fired", "20 skipped:overlap"]);
+}
+
+#[test]
+fn r34_a_tick_does_not_wait_longer_when_the_clock_is_set_back_after_a_take_over() {
+    let mut w = World::new();
+    let id = w.add(job().every("10s"));
+    w.until(15);
+    w.now = t(1_000);
+    w.restart(false);
+    w.now = t(20);
+    w.settle();
+    assert_eq!(w.ledger_text(id), ["10 fired", "20 skipped:overlap"]);
+}
+
+#[test]
 fn r34_queue_waits_up_to_its_bound() {
     let mut w = World::new();
     let id = w.add(job().every("10s").overlap(O::Queue, 2));

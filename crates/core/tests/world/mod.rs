@@ -244,6 +244,7 @@ impl World {
                 break;
             }
         }
+        self.memory.acts_since = self.now;
         consistency::check(self);
     }
 

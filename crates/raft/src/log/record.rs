@@ -167,7 +167,7 @@ mod tests {
 
     /// The bytes were made by another program, from the description above.
     #[test]
-    fn r111_logs_that_were_written_by_this_version_are_read_by_later_ones() {
+    fn r117_logs_that_were_written_by_this_version_are_read_by_later_ones() {
         let at = |term, index| Point { term, index };
         let entry = StoredEntry { point: Some(at(3, 9)), data: Bytes::from_static(b"hello") };
         for (group, what, bytes) in [

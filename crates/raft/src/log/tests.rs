@@ -283,7 +283,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn r67_what_was_called_durable_survives_any_crash(
+    fn r111_what_was_called_durable_survives_any_crash(
         acts in proptest::collection::vec(act(), 1..60)
     ) {
         let mut world = World::new(Memory::default());
@@ -379,7 +379,7 @@ fn r112_entries_that_were_cut_off_keep_no_segment_alive() {
 }
 
 #[test]
-fn r67_a_write_for_which_nobody_waited_may_be_lost_and_a_later_one_not() {
+fn r111_a_write_for_which_nobody_waited_may_be_lost_and_a_later_one_not() {
     let mut world = World::new(Memory::default());
     let length = |world: &World| world.files.read(1).unwrap().len();
     world.act(Act::Append(0, 2));
@@ -397,7 +397,7 @@ fn r67_a_write_for_which_nobody_waited_may_be_lost_and_a_later_one_not() {
 }
 
 #[test]
-fn r67_a_segment_whose_beginning_was_cut_short_makes_nobody_forget_a_vote() {
+fn r111_a_segment_whose_beginning_was_cut_short_makes_nobody_forget_a_vote() {
     let mut world = World::new(Memory::default());
     for group in 0..3 {
         world.act(Act::Vote(group));
@@ -516,7 +516,7 @@ fn a_log_in_a_directory_is_there_after_a_restart() {
 
 /// A process that is killed loses nothing of what it has written; the machine may go down later.
 #[test]
-fn r67_what_was_found_at_a_start_survives_the_next_crash() {
+fn r111_what_was_found_at_a_start_survives_the_next_crash() {
     let mut world = World::new(Memory::default());
     for act in [Act::Append(2, 1), Act::Turn, Act::Purge(2, 1), Act::Turn, Act::Crash(100, false)] {
         world.act(act);

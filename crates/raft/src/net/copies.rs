@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r67_the_log_is_kept_for_copies_while_they_are_under_way() {
+    async fn r112_the_log_is_kept_for_copies_while_they_are_under_way() {
         let copies = copies();
         assert_eq!(copies.need_after(3), None);
         let first = copies.begin(3, 1, 70, true).await.unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r67_the_log_is_kept_until_whoever_got_a_copy_has_caught_up() {
+    async fn r112_the_log_is_kept_until_whoever_got_a_copy_has_caught_up() {
         let copies = copies();
         let arrives = async |shard, node, upto| {
             let sending = copies.begin(shard, node, upto, true).await.unwrap();

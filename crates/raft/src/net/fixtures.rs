@@ -77,7 +77,7 @@ fn payloads() -> [(&'static str, EntryPayload<Command, u64, Peer>); 3] {
 }
 
 #[test]
-fn r111_entries_of_other_versions_are_understood() {
+fn r117_entries_of_other_versions_are_understood() {
     let mut kept = kept();
     for (name, payload) in payloads() {
         let entry = Entry { log_id: id(300, 9), payload };
@@ -98,7 +98,7 @@ fn r111_entries_of_other_versions_are_understood() {
 
 /// A replica that took it for an entry that says nothing would never be like the others again.
 #[test]
-fn r111_what_only_later_versions_know_is_refused_and_not_left_out() {
+fn r117_what_only_later_versions_know_is_refused_and_not_left_out() {
     let read = |bytes: &'static [u8]| {
         decode_entry(Point { term: 300, index: 9 }, Bytes::from_static(bytes))
     };
@@ -114,7 +114,7 @@ fn r111_what_only_later_versions_know_is_refused_and_not_left_out() {
 }
 
 #[test]
-fn r111_what_is_stored_of_a_group_by_other_versions_is_understood() {
+fn r117_what_is_stored_of_a_group_by_other_versions_is_understood() {
     let mut kept = kept();
     let read = |bytes: &[u8]| decode_vote(Bytes::copy_from_slice(bytes));
     kept.check("stored-vote", &vote(), encode_vote(&vote()).to_vec(), read);
@@ -136,7 +136,7 @@ where
 }
 
 #[test]
-fn r111_votes_and_entries_of_nodes_of_other_versions_are_understood() {
+fn r117_votes_and_entries_of_nodes_of_other_versions_are_understood() {
     let mut asked = VoteRequest::<Types>::new(vote(), Some(id(299, 8)));
     asked.leadership_transfer = true;
     let message = convert::vote_request(header(), &asked);
@@ -167,7 +167,7 @@ fn r111_votes_and_entries_of_nodes_of_other_versions_are_understood() {
 }
 
 #[test]
-fn r111_copies_and_handing_over_of_nodes_of_other_versions_are_understood() {
+fn r117_copies_and_handing_over_of_nodes_of_other_versions_are_understood() {
     use wire::snapshot_part::Part;
     let ballot = Some(convert::ballot(&vote()));
     let last = Some(convert::point(&id(299, 8)));
@@ -197,7 +197,7 @@ fn r111_copies_and_handing_over_of_nodes_of_other_versions_are_understood() {
 
 /// What a node of an earlier version may leave out, and what that means.
 #[test]
-fn r111_what_earlier_versions_do_not_say_has_its_default() {
+fn r117_what_earlier_versions_do_not_say_has_its_default() {
     let older = wire::VoteRequest { vote: Some(convert::ballot(&vote())), ..Default::default() };
     let asked = convert::vote_request_of(older).unwrap();
     assert!(!asked.leadership_transfer && asked.last_log_id.is_none());

@@ -1,41 +1,28 @@
 //! A replica that is begun anew where there was one before.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_protocol::peer::v1 as wire;
 use bellwether_protocol::peer::v1::peers_client::PeersClient;
 use bellwether_raft::codec::{encode_payload, log_id};
-use bellwether_raft::engine::{RaftEngine, RaftOptions};
+use bellwether_raft::engine::RaftEngine;
 use bellwether_raft::log::{LogOptions, Point};
-use bellwether_raft::net::{Dialing, Identity};
 use bellwether_raft::types::{Entry, Membership};
-use bellwether_store::{DiskEngine, DiskOptions, Engine};
+use bellwether_store::Engine;
 use openraft::EntryPayload;
 use tokio::net::TcpListener;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::TcpListenerStream;
+
+use crate::opened::open;
 
 /// Longer than it takes a group of one to elect itself.
 const LONG: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The group, which node 2 has founded, been removed from, and is to take part in again. Node 1 leads it.
 const GROUP: u16 = 3;
-
-async fn open(dir: &Path) -> Arc<RaftEngine> {
-    let tables = DiskOptions { sync: false, ..DiskOptions::new(dir.join("tables")) };
-    let options = RaftOptions {
-        tables: Arc::new(DiskEngine::open(tables).unwrap()),
-        log_dir: dir.join("log"),
-        log: LogOptions::default(),
-        identity: Identity { cluster: "c".to_owned(), node: 2 },
-        dialing: Dialing::default(),
-        shards: vec![],
-    };
-    Arc::new(RaftEngine::open(options).await.unwrap())
-}
 
 /// What the leader sends: the log from its beginning, up to some entry; all up to 9 is agreed upon.
 fn sent(upto: u64) -> wire::AppendRequest {
@@ -97,14 +84,14 @@ async fn close(engine: Arc<RaftEngine>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r92_a_replica_that_is_begun_anew_does_not_lead_in_a_past_in_which_it_was_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = open(dir.path()).await;
+    let engine = Arc::new(open(dir.path(), 2, &[], LogOptions::default()).await);
     assert!(engine.start_if_absent(GROUP).await.unwrap());
     send(&engine, 3).await;
     assert_eq!(engine.standing(GROUP).unwrap().voters, BTreeSet::from([2]));
     assert!(!leads_itself(&engine).await);
     close(engine).await;
     // Nor after a restart.
-    let engine = open(dir.path()).await;
+    let engine = Arc::new(open(dir.path(), 2, &[], LogOptions::default()).await);
     assert!(!leads_itself(&engine).await);
     // It arrives, and knows that it does not vote.
     send(&engine, 9).await;
@@ -124,7 +111,7 @@ async fn r92_a_replica_that_is_begun_anew_does_not_lead_in_a_past_in_which_it_wa
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_is_not_begun_anew_leads_where_it_is_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = open(dir.path()).await;
+    let engine = Arc::new(open(dir.path(), 2, &[], LogOptions::default()).await);
     engine.start(GROUP).await.unwrap();
     send(&engine, 3).await;
     assert!(leads_itself(&engine).await);

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
-use bellwether_raft::engine::{RaftEngine, RaftOptions};
+use bellwether_raft::engine::RaftEngine;
 use bellwether_raft::log::LogOptions;
-use bellwether_raft::net::{Dialing, Identity};
 use bellwether_raft::types::Peer;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bytes::Bytes;
@@ -18,6 +17,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
+
+use crate::opened::open;
 
 const SHARDS: [Shard; 4] = [0, 1, 2, 3];
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,17 +43,18 @@ impl Node {
     }
 
     async fn with(number: u64, listener: TcpListener, dir: TempDir, log: LogOptions) -> Node {
+        Node::of(number, listener, dir, log, &SHARDS).await
+    }
+
+    async fn of(
+        number: u64,
+        listener: TcpListener,
+        dir: TempDir,
+        log: LogOptions,
+        shards: &[Shard],
+    ) -> Node {
         let address = listener.local_addr().unwrap();
-        let tables = DiskOptions { sync: false, ..DiskOptions::new(dir.path().join("tables")) };
-        let options = RaftOptions {
-            tables: Arc::new(DiskEngine::open(tables).unwrap()),
-            log_dir: dir.path().join("log"),
-            log,
-            identity: Identity { cluster: "c".to_owned(), node: number },
-            dialing: Dialing::default(),
-            shards: SHARDS.to_vec(),
-        };
-        let engine = Arc::new(RaftEngine::open(options).await.unwrap());
+        let engine = Arc::new(open(dir.path(), number, shards, log).await);
         let stop = CancellationToken::new();
         let server = tonic::transport::Server::builder().add_service(engine.service());
         let incoming = TcpListenerStream::new(listener);
@@ -153,8 +155,7 @@ async fn r111_what_was_acknowledged_survives_any_node() {
     let left = [&two, &three];
     until("another leads", || left.iter().all(|n| matches!(n.engine.leader(0), Some(2 | 3)))).await;
     let leads = if two.engine.leader(0) == Some(2) { &two } else { &three };
-    leads.engine.wait_to_lead(0).await.unwrap();
-    let after = leads.acquire(0).await.unwrap();
+    let after = leads.engine.take_over(0).await.unwrap();
     assert!(after > before, "{after} comes after {before}");
     assert!((0..100).all(|n| leads.has(0, &format!("n{n}"))), "nothing was lost");
     leads.put(0, after, "after").await.unwrap();
@@ -253,7 +254,7 @@ async fn r126_a_replica_that_a_leader_counts_in_is_not_removed_whatever_was_said
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r67_a_node_that_cannot_write_its_log_says_so_and_the_others_go_on() {
+async fn r111_a_node_that_cannot_write_its_log_says_so_and_the_others_go_on() {
     let one = Node::start(1).await;
     one.engine.found(&one.peer()).await.unwrap();
     let term = one.acquire(0).await.unwrap();
@@ -312,7 +313,7 @@ async fn r65_a_node_that_was_away_is_known_to_be_behind_until_it_has_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r67_a_node_that_gets_a_copy_catches_up_though_much_is_written_meanwhile() {
+async fn r115_a_node_that_gets_a_copy_catches_up_though_much_is_written_meanwhile() {
     // A copy takes six seconds at least, in which more is written than the log would keep.
     const ROWS: usize = 2_048;
     let log = LogOptions { segment_bytes: 8 * 1024, pace: 85 * 1024, ..LogOptions::default() };
@@ -357,15 +358,18 @@ async fn r67_a_node_that_gets_a_copy_catches_up_though_much_is_written_meanwhile
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r126_a_change_of_voters_that_was_left_half_way_is_finished() {
+async fn r126_a_change_of_voters_whose_leader_is_lost_half_way_is_finished_by_the_next() {
     const SHARD: Shard = 0;
     let (one, two, three) = (Node::start(1).await, Node::start(2).await, Node::start(3).await);
+    let four = Node::start(4).await;
     one.engine.found(&one.peer()).await.unwrap();
     one.take_in(2, &two).await;
-    one.engine.add_learner(SHARD, 3, three.peer()).await.unwrap();
+    one.take_in(3, &three).await;
+    one.engine.add_learner(SHARD, 4, four.peer()).await.unwrap();
+    let all = BTreeSet::from([1, 2, 3, 4]);
     {
         // Asked for, and then nobody waits for it any more.
-        let all = [1, 2, 3].into();
+        let all = all.clone();
         let mut change = std::pin::pin!(one.engine.set_voters(SHARD, all));
         std::future::poll_fn(|context| {
             let _ = change.as_mut().poll(context);
@@ -379,16 +383,112 @@ async fn r126_a_change_of_voters_that_was_left_half_way_is_finished() {
         .await;
     }
     let standing = one.engine.standing(SHARD).unwrap();
-    assert_eq!(standing.voters, [1, 2, 3].into(), "it looks as if it were done");
-    one.engine.finish_voters(SHARD).await.unwrap();
-    let standing = one.engine.standing(SHARD).unwrap();
+    assert_eq!(standing.voters, all, "it looks as if it were done");
+    one.end().await;
+    let nodes = [two, three, four];
+    let mut leader = None;
+    until("another leads", || {
+        leader = nodes.iter().find(|node| {
+            let number = node.engine.node();
+            node.engine.leader(SHARD) == Some(number)
+        });
+        leader.is_some()
+    })
+    .await;
+    let next = leader.unwrap();
+    let standing = next.engine.standing(SHARD).unwrap();
+    assert!(standing.halfway, "it is for whoever leads to finish: {standing:?}");
+    let term = next.engine.take_over(SHARD).await.unwrap();
+    next.engine.finish_voters(SHARD).await.unwrap();
+    let standing = next.engine.standing(SHARD).unwrap();
     assert!(!standing.halfway, "{standing:?}");
-    assert_eq!(standing.voters, [1, 2, 3].into());
-    // Any of the others may go now.
-    let term = one.acquire(SHARD).await.unwrap();
-    two.end().await;
-    one.put(SHARD, term, "with two of three").await.unwrap();
-    for node in [one, three] {
+    assert_eq!(standing.voters, all);
+    next.put(SHARD, term, "with three of four").await.unwrap();
+    for node in nodes {
         node.end().await;
     }
+}
+
+async fn keep_busy() {
+    loop {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_micros(50) {
+            std::hint::spin_loop();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// R114: what was restored before a cluster was begun is in no log, so whoever joins gets a copy of each shard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r114_whoever_joins_gets_what_was_there_before_the_cluster_was_begun() {
+    const MANY: Shard = 48;
+    let shards: Vec<Shard> = (0..MANY).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let restored = DiskOptions { sync: false, ..DiskOptions::new(dir.path().join("tables")) };
+    let restored = DiskEngine::open(restored).unwrap();
+    for shard in &shards {
+        let term = restored.acquire(*shard).unwrap();
+        let op = Op::Put { family: Family::Job, key: key(*shard, "old"), value: Bytes::from("v") };
+        restored.commit(Batch { shard: *shard, term, ops: vec![op] }).unwrap();
+    }
+    restored.close().unwrap();
+    drop(restored);
+    let start = async |number, dir| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Node::of(number, listener, dir, LogOptions::default(), &shards).await
+    };
+    let one = start(1, dir).await;
+    let two = start(2, tempfile::tempdir().unwrap()).await;
+    // On a machine that is busy it takes a moment until it is seen that something has been applied.
+    let busy: Vec<_> = (0..64).map(|_| tokio::spawn(keep_busy())).collect();
+    one.engine.found(&one.peer()).await.unwrap();
+    busy.iter().for_each(tokio::task::JoinHandle::abort);
+    for shard in shards.iter().copied() {
+        one.engine.add_learner(shard, 2, two.peer()).await.unwrap();
+        until("it has what was there before", || two.has(shard, "old")).await;
+    }
+    for node in [one, two] {
+        node.end().await;
+    }
+}
+
+/// A node is made a voter as soon as it has arrived, and not before, though Raft would have it: until then it refuses to
+/// vote, and a majority that needed it would have no leader.
+#[tokio::test(flavor = "multi_thread")]
+async fn r116_a_node_that_has_yet_to_arrive_is_waited_for_before_it_votes() {
+    const SHARD: Shard = 3;
+    let (one, two) = (Node::start(1).await, Node::start(2).await);
+    one.engine.found(&one.peer()).await.unwrap();
+    one.take_in(2, &two).await;
+    let term = one.acquire(SHARD).await.unwrap();
+    for n in 0..20 {
+        one.put(SHARD, term, &format!("n{n}")).await.unwrap();
+    }
+    // On a host of its own, for nobody else takes its ports while nobody listens there.
+    let address =
+        format!("127.116.{}.{}:2356", std::process::id() / 250 % 250, std::process::id() % 250);
+    let peer = Peer { address: address.clone(), zone: String::new() };
+    one.engine.add_learner(SHARD, 3, peer).await.unwrap();
+    let soon = Duration::from_millis(200);
+    one.engine.wait_until_arrived(SHARD, 3, soon).await.unwrap_err();
+
+    let dir = tempfile::tempdir().unwrap();
+    let log = LogOptions::default();
+    let engine = Arc::new(open(dir.path(), 3, &[], log).await);
+    assert!(engine.start_if_absent(SHARD).await.unwrap());
+    let server = tonic::transport::Server::builder().add_service(engine.service());
+    let incoming = TcpListenerStream::new(TcpListener::bind(address).await.unwrap());
+    let serving = tokio::spawn(server.serve_with_incoming(incoming));
+    one.engine.wait_until_arrived(SHARD, 3, PATIENCE).await.unwrap();
+    one.engine.set_voters(SHARD, [1, 2, 3].into()).await.unwrap();
+    one.end().await;
+    until("one of the others leads, by the vote of both", || {
+        let leader = two.engine.leader(SHARD);
+        leader.is_some_and(|leader| leader != 1) && leader == engine.leader(SHARD)
+    })
+    .await;
+    two.end().await;
+    serving.abort();
+    tokio::task::spawn_blocking(move || engine.close()).await.unwrap().unwrap();
 }

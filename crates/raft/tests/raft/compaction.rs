@@ -5,27 +5,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bellwether_core::waist::{Batch, Family, Op, Shard};
-use bellwether_raft::engine::{RaftEngine, RaftOptions};
+use bellwether_raft::engine::RaftEngine;
 use bellwether_raft::log::LogOptions;
-use bellwether_raft::net::{Dialing, Identity};
 use bellwether_raft::types::Peer;
-use bellwether_store::{DiskEngine, DiskOptions, Engine};
+use bellwether_store::Engine;
 use bytes::Bytes;
+
+use crate::opened::open;
 
 const MIB: usize = 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn open(dir: &Path) -> Arc<RaftEngine> {
-    let tables = DiskOptions { sync: false, ..DiskOptions::new(dir.join("tables")) };
-    let options = RaftOptions {
-        tables: Arc::new(DiskEngine::open(tables).unwrap()),
-        log_dir: dir.join("log"),
-        log: LogOptions { segment_bytes: 4 * MIB as u64, ..LogOptions::default() },
-        identity: Identity { cluster: "c".to_owned(), node: 1 },
-        dialing: Dialing::default(),
-        shards: vec![0, 1],
-    };
-    let engine = RaftEngine::open(options).await.unwrap();
+async fn founded(dir: &Path) -> Arc<RaftEngine> {
+    let log = LogOptions { segment_bytes: 4 * MIB as u64, ..LogOptions::default() };
+    let engine = open(dir, 1, &[0, 1], log).await;
     engine.found(&Peer::default()).await.unwrap();
     Arc::new(engine)
 }
@@ -47,7 +40,7 @@ fn size_of(dir: &Path) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn r112_the_log_stays_small_and_nothing_is_missing_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = open(dir.path()).await;
+    let engine = founded(dir.path()).await;
     let busy = engine.clone();
     let written = tokio::task::spawn_blocking(move || {
         let (idle, much) = (busy.acquire(1).unwrap(), busy.acquire(0).unwrap());
@@ -72,7 +65,7 @@ async fn r112_the_log_stays_small_and_nothing_is_missing_after_a_restart() {
     let closing = engine.clone();
     tokio::task::spawn_blocking(move || closing.close()).await.unwrap().unwrap();
     drop(engine);
-    let engine = open(dir.path()).await;
+    let engine = founded(dir.path()).await;
     let view = engine.view();
     for n in 0..512 {
         assert!(view.get(Family::Job, &key(0, n)).unwrap().is_some(), "{n}");

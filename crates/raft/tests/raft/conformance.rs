@@ -14,7 +14,7 @@ use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 
 #[test]
-fn r67_a_node_alone_passes_the_conformance_suite() {
+fn r113_a_node_alone_passes_the_conformance_suite() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let handle = runtime.handle().clone();
     conformance::run_all(move || {

@@ -3,43 +3,30 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_protocol::peer::v1 as wire;
 use bellwether_protocol::peer::v1::peers_client::PeersClient;
 use bellwether_protocol::peer::v1::snapshot_part::Part;
 use bellwether_raft::codec::{encode_payload, encode_position};
-use bellwether_raft::engine::{RaftEngine, RaftOptions};
+use bellwether_raft::engine::RaftEngine;
 use bellwether_raft::log::{self, Directory, Log, LogOptions, Point};
-use bellwether_raft::net::{Dialing, Identity};
+use bellwether_raft::net::Dialing;
 use bellwether_raft::snapshot::Receiving;
 use bellwether_raft::types::{Entry, LogId, Membership, StoredMembership};
-use bellwether_store::{DiskEngine, DiskOptions, Engine};
+use bellwether_store::Engine;
 use bytes::Bytes;
 use openraft::EntryPayload;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 
+use crate::opened::open;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn header() -> Option<wire::Header> {
     Some(wire::Header { cluster: "c".to_owned(), from: 1, to: 2, group: 3 })
-}
-
-async fn open(dir: &Path) -> RaftEngine {
-    let tables = DiskOptions { sync: false, ..DiskOptions::new(dir.join("tables")) };
-    let options = RaftOptions {
-        tables: Arc::new(DiskEngine::open(tables).unwrap()),
-        log_dir: dir.join("log"),
-        log: LogOptions::default(),
-        identity: Identity { cluster: "c".to_owned(), node: 2 },
-        dialing: Dialing::default(),
-        shards: vec![3],
-    };
-    RaftEngine::open(options).await.unwrap()
 }
 
 async fn close(engine: RaftEngine) {
@@ -53,7 +40,7 @@ fn log_id(term: u64, index: u64) -> LogId {
 /// What a leader has sent that was replaced before others agreed, and a copy from its successor that is
 /// complete, but neither has been taken in nor has anything been cut off for it.
 #[tokio::test]
-async fn r67_a_copy_that_is_taken_in_at_a_start_replaces_what_was_never_agreed() {
+async fn r115_a_copy_that_is_taken_in_at_a_start_replaces_what_was_never_agreed() {
     let members = Membership::new_with_defaults(vec![BTreeSet::from([1, 2])], []);
     let members = StoredMembership::new(Some(log_id(1, 0)), members);
     for copied in [1, 3, 6] {
@@ -78,7 +65,7 @@ async fn r67_a_copy_that_is_taken_in_at_a_start_replaces_what_was_never_agreed()
         receiving.begin(3, position).unwrap().end(0).unwrap();
         // The second time nothing is to be taken in any more.
         for time in ["first", "second"] {
-            let engine = open(dir.path()).await;
+            let engine = open(dir.path(), 2, &[3], LogOptions::default()).await;
             engine.applied_to(3, copied, PATIENCE).await.unwrap();
             let standing = engine.standing(3).unwrap();
             assert_eq!((standing.applied, standing.last), (copied, copied), "the {time} time");
@@ -92,7 +79,7 @@ async fn r67_a_copy_that_is_taken_in_at_a_start_replaces_what_was_never_agreed()
 #[tokio::test]
 async fn r65_a_disk_that_is_slow_to_take_a_copy_holds_nobody_else_up() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = open(dir.path()).await;
+    let engine = open(dir.path(), 2, &[3], LogOptions::default()).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tonic::transport::Server::builder().add_service(engine.service());

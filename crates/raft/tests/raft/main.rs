@@ -9,3 +9,4 @@ mod cluster;
 mod compaction;
 mod conformance;
 mod copies;
+mod opened;

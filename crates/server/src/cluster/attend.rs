@@ -14,7 +14,9 @@ use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
+use super::clocks::ahead_for_certain;
 use super::wire::attend::{self, Said, SaidOfActing, SaidOfReplica};
+use crate::clock;
 use crate::shard::Failure;
 use crate::work::{RosterEntry, is_built_in};
 
@@ -46,7 +48,7 @@ impl Cluster {
             let standing = self.engine.standing(shard)?;
             let status = &self.shards.get(usize::from(shard))?.status;
             let load = |value: &std::sync::atomic::AtomicU64| value.load(Ordering::Relaxed);
-            let term = load(&status.term);
+            let (term, confirmed) = (load(&status.term), self.confirmed(&standing));
             Some(SaidOfReplica {
                 shard,
                 leader: standing.leader,
@@ -58,8 +60,7 @@ impl Cluster {
                 learners: standing.learners,
                 membership: standing.membership,
                 changing: standing.changing,
-                confirmed_ms: standing
-                    .confirmed
+                confirmed_ms: confirmed
                     .map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
                 agreed: standing.agreed,
                 bytes: sizes.shards.get(&shard).copied(),
@@ -84,6 +85,7 @@ impl Cluster {
             leaving: false,
             hears: self.hears(),
             queues: self.queues_here(),
+            clock: Some(clock::now()),
         }
     }
 
@@ -212,7 +214,7 @@ impl Cluster {
 
     async fn tell(&self, node: u64, said: bellwether_protocol::node::v1::Attendance) {
         let Ok(mut way) = self.to(node) else { return };
-        let asked = Instant::now();
+        let (asked, asked_ms, asked_at) = (Instant::now(), boot_ms(), clock::now());
         match tokio::time::timeout(WITHIN, way.attend(said)).await {
             Ok(Ok(answer)) => match attend::decode(answer.into_inner()) {
                 Ok(said) => {
@@ -221,8 +223,11 @@ impl Cluster {
                     }
                     self.leaving.fetch_or(said.leaving, Ordering::Relaxed);
                     self.note_words(asked, &said);
+                    let ahead_ms = said
+                        .clock
+                        .and_then(|theirs| ahead_for_certain(theirs, asked_at, clock::now()));
                     self.book.heard(said);
-                    self.book.answered(node);
+                    self.book.answered(node, asked_ms, ahead_ms);
                 }
                 Err(error) => tracing::warn!(node, %error, "a node says what is not understood"),
             },

@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use bellwether_core::record::{NodeRow, NodeState};
 use bellwether_core::waist::Shard;
-use bellwether_worker::guard::boot_ms;
 use parking_lot::Mutex;
 
+use super::clocks;
 use super::wire::attend::{Said, SaidOfReplica};
 
 /// A node that is silent for longer counts as down.
 pub const SILENT_MAX: Duration = Duration::from_secs(3);
+/// What its clock said counts for as long.
+const CLOCK_KNOWN_FOR: Duration = Duration::from_secs(10);
 
 /// What is known of a node.
 #[derive(Clone, Debug)]
@@ -22,8 +24,12 @@ pub struct Known {
     pub row: NodeRow,
     /// When it was last heard, and what it said.
     pub heard: Option<(Instant, Said)>,
-    /// When it last answered this node, by the clock of leases.
-    pub answered_ms: Option<u64>,
+    /// When this node asked it that it last answered, by the clock of leases.
+    pub asked_ms: Option<u64>,
+    /// By how many milliseconds its clock was ahead of this node's for certain, when that was last known.
+    clock: Option<(Instant, i64)>,
+    /// Whether it has been told that its clock is off.
+    clock_off: bool,
     /// Where others hear it, if this node does not.
     elsewhere: Option<String>,
     /// Since when it is down; since it was first known, if it was never heard.
@@ -61,6 +67,13 @@ impl Known {
             (_, Some(address)) => NodeRow { peer_address: address.clone(), ..stored },
             _ => stored,
         }
+    }
+
+    /// By how many milliseconds its clock is ahead of this node's for certain, as far as is known.
+    #[must_use]
+    pub fn clock_ahead_ms(&self) -> i64 {
+        let lately = self.clock.filter(|(at, _)| at.elapsed() <= CLOCK_KNOWN_FOR);
+        lately.map_or(0, |(_, ahead_ms)| ahead_ms)
     }
 
     /// How long it has been silent.
@@ -121,10 +134,18 @@ impl Book {
         true
     }
 
-    /// A node has answered this one.
-    pub fn answered(&self, node: u64) {
+    /// A node has answered this one, and maybe let it know by how much its clock is ahead.
+    pub fn answered(&self, node: u64, asked_ms: u64, clock_ahead_ms: Option<i64>) {
         if let Some(known) = self.nodes.lock().get_mut(&node) {
-            known.answered_ms = Some(boot_ms());
+            known.asked_ms = known.asked_ms.max(Some(asked_ms));
+            if let Some(ahead_ms) = clock_ahead_ms {
+                let is_off = clocks::is_off(known.clock_off, ahead_ms);
+                if is_off != known.clock_off {
+                    clocks::tell(&known.row.name, is_off, ahead_ms);
+                }
+                known.clock_off = is_off;
+                known.clock = Some((Instant::now(), ahead_ms));
+            }
         }
     }
 
@@ -214,7 +235,9 @@ fn note(nodes: &mut BTreeMap<u64, Known>, row: NodeRow) -> &mut Known {
     let known = nodes.entry(row.node).or_insert_with(|| Known {
         row: row.clone(),
         heard: None,
-        answered_ms: None,
+        asked_ms: None,
+        clock: None,
+        clock_off: false,
         elsewhere: None,
         since: Instant::now(),
     });
@@ -250,6 +273,7 @@ mod tests {
             hears: Vec::new(),
             workers: Vec::new(),
             queues: Vec::new(),
+            clock: None,
         }
     }
 

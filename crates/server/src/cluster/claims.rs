@@ -20,6 +20,7 @@ use bellwether_core::turn::{Lane, Report, Reported};
 use bellwether_core::waist::Shard;
 use bellwether_protocol::node::v1;
 use bellwether_store::Engine;
+use bellwether_worker::guard::boot_ms;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
@@ -304,11 +305,12 @@ impl Cluster {
             dispatch.declare(shard, heads);
             return false;
         }
+        let asked_ms = boot_ms();
         match self.ask_claim(shard, &grants).await {
             Asked::Claimed(claimed) => {
                 let more = !claimed.assignments.is_empty() && !claimed.heads.is_empty();
                 self.use_up(grants, &claimed);
-                dispatch.hand_over(claimed.assignments);
+                dispatch.hand_over(claimed.assignments, asked_ms);
                 dispatch.declare(shard, claimed.heads.clone());
                 self.heads.lock().insert(shard, (claimed.term, claimed.heads));
                 more

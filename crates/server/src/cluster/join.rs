@@ -40,11 +40,21 @@ pub enum Joined {
 const ALERT: &str = "received fatal alert";
 
 /// Asks the nodes of a list, one after the other, to let this process become a node, or for their word
-/// that it may be the first.
+/// that it may be the first. Those who have not as many shards as it is to have refuse it.
 ///
 /// # Errors
 /// When nobody can be reached, or they do not want it.
-pub async fn join(own: &Waiting, dialing: &Dialing, row: &NodeRow) -> anyhow::Result<Joined> {
+pub async fn join(
+    own: &Waiting,
+    dialing: &Dialing,
+    row: &NodeRow,
+    shards: Option<u16>,
+) -> anyhow::Result<Joined> {
+    let request = v1::JoinRequest {
+        node: Some(record::encode(row)),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        shards: shards.map(u32::from),
+    };
     let others = own.others();
     if others.is_empty() {
         bail!(InvalidConfig(format!(
@@ -58,7 +68,7 @@ pub async fn join(own: &Waiting, dialing: &Dialing, row: &NodeRow) -> anyhow::Re
     loop {
         let mut answers = Vec::new();
         for address in &others {
-            match ask(address, dialing, row).await? {
+            match ask(address, dialing, request.clone()).await? {
                 Heard::Welcome(welcome) => return understand(welcome),
                 heard => answers.push((*address, heard)),
             }
@@ -120,13 +130,13 @@ fn reasons(own: &Waiting, answers: &[(&PeerAddress, Heard)]) -> String {
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-async fn ask(address: &PeerAddress, dialing: &Dialing, row: &NodeRow) -> anyhow::Result<Heard> {
+async fn ask(
+    address: &PeerAddress,
+    dialing: &Dialing,
+    request: v1::JoinRequest,
+) -> anyhow::Result<Heard> {
     let way = dialing.way(&address.to_string()).with_context(|| format!("--join {address}"))?;
     let mut way = NodesClient::new(way);
-    let request = v1::JoinRequest {
-        node: Some(record::encode(row)),
-        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-    };
     let answer = match tokio::time::timeout(ANSWER_WITHIN, way.join(request)).await {
         Ok(Ok(answer)) => answer.into_inner().answer,
         Ok(Err(status)) => return Ok(not_heard(&status)),
@@ -136,7 +146,7 @@ async fn ask(address: &PeerAddress, dialing: &Dialing, row: &NodeRow) -> anyhow:
         Some(Answer::Welcome(welcome)) => Ok(Heard::Welcome(welcome)),
         Some(Answer::Rejection(rejection)) => {
             let why = rejection.message.unwrap_or_default();
-            bail!("the cluster does not let this node in: {why}")
+            bail!(InvalidConfig(format!("the cluster does not let this node in: {why}")))
         }
         Some(Answer::Waiting(said)) => Ok(match Waiting::decode(said) {
             Some(waiting) => Heard::Waiting(waiting),

@@ -3,11 +3,14 @@
 //! What the built-in worker runs has a lease by shard, which is renewed whenever its leader answers:
 //!
 //! ```text
-//!  answered                until      +0.75 s     +1 s       +1.25 s          +4 s, from when it was heard
+//!  asked, and answered     until      +0.75 s     +1 s       +1.25 s          +4 s, from when it was heard
 //!   ├─── work goes on ───────┼───────────┼──────────┼───────────┼──────────────┤
 //!   └ heard at most a second └ asked to  └ and by   └ killed    └ and by the   └ the leader may give it
 //!     before, by the leader    end         the guard              guard          to another
 //! ```
+//!
+//! It counts from when the leader was asked, since an answer may have been long on its way, or waited for a node
+//! that stood still. A run that was claimed has its lease from when it was asked for, whatever has been heard since.
 //!
 //! The guard is another process, which does so if the node stands still or is gone. The clock is the one
 //! that nobody sets and that goes on while the machine sleeps.
@@ -16,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_core::waist::Shard;
+use bellwether_raft::Standing;
 use bellwether_worker::guard::{Deadline, boot_ms};
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +45,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub struct Lease {
     /// When it ends.
     pub until_ms: u64,
+}
+
+/// The lease of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Leased {
+    /// That which it was claimed with.
+    pub first: Lease,
+    /// That which it has by now.
+    pub now: Lease,
 }
 
 impl Lease {
@@ -71,15 +84,22 @@ impl Cluster {
         self.touched.lock().get(&shard).is_some_and(|touched| since(*touched) < IN_TOUCH)
     }
 
-    /// Until when this node's own worker may go on with runs of a shard; nothing if there is nobody to
-    /// whom they could be given. A node that has had company only since it was last in touch has not
-    /// been cut off before.
+    /// Until when this node's own worker may go on with a run of a shard that it asked for at an instant;
+    /// nothing if there is nobody to whom it could be given. A node that has had company only since it was
+    /// last in touch has not been cut off before.
     #[must_use]
-    pub fn lease_on(&self, shard: Shard, length: Duration) -> Option<Lease> {
+    pub fn lease_on(&self, shard: Shard, asked_ms: u64, length: Duration) -> Option<Leased> {
         let company = (*self.company.lock())?;
         let touched = self.touched.lock().get(&shard).copied().unwrap_or(0);
         let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        Some(Lease { until_ms: touched.max(company).saturating_add(length_ms) })
+        let from = |ms: u64| Lease { until_ms: ms.max(company).saturating_add(length_ms) };
+        Some(Leased { first: from(asked_ms), now: from(touched.max(asked_ms)) })
+    }
+
+    /// How long ago a majority last said that this node leads a shard, if it did so after this machine
+    /// last slept.
+    pub(super) fn confirmed(&self, standing: &Standing) -> Option<Duration> {
+        standing.confirmed.and_then(|ago| self.awake.counts(ago))
     }
 
     /// Has the node's own worker end what it runs for leaders that it cannot reach, until told to stop.
@@ -95,19 +115,19 @@ impl Cluster {
         }
     }
 
-    /// When the leader of a shard last answered, if a majority said by then that it leads: one that
+    /// When the leader of a shard was asked that last answered, if a majority said by then that it leads: one that
     /// has been replaced without knowing must not keep workers at work.
     fn heard_leader(&self, shard: Shard) -> Option<u64> {
         let leader = self.leader(shard)?;
-        let (answered_ms, confirmed) = if leader == self.identity.node {
-            (boot_ms(), self.engine.standing(shard)?.confirmed?)
+        let (asked_ms, confirmed) = if leader == self.identity.node {
+            (boot_ms(), self.confirmed(&self.engine.standing(shard)?)?)
         } else {
             let known = self.book.get(leader)?;
             let (_, said) = known.heard.as_ref()?;
             let replica = said.replicas.iter().find(|replica| replica.shard == shard)?;
-            (known.answered_ms?, Duration::from_millis(replica.confirmed_ms?))
+            (known.asked_ms?, Duration::from_millis(replica.confirmed_ms?))
         };
-        (confirmed < CONFIRMED).then_some(answered_ms)
+        (confirmed < CONFIRMED).then_some(asked_ms)
     }
 
     /// Notes with which leaders this node is in touch, and since when it has not heard them: all nodes

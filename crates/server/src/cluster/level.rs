@@ -71,6 +71,12 @@ impl Level {
         }
     }
 
+    /// What was heard before an instant does not count any more.
+    fn forget_before(&mut self, woken: Instant) {
+        self.at = self.at.filter(|at| *at >= woken);
+        self.waits = self.waits.filter(|word| word.until >= woken);
+    }
+
     /// As of when it shows all that anybody was told of; `None` if that was never known.
     #[must_use]
     pub fn at(&self) -> Option<Instant> {
@@ -102,6 +108,11 @@ impl Levels {
         levels.iter().filter_map(|(shard, level)| Some((*shard, level.at()?))).collect()
     }
 
+    /// This machine has slept: what was known before is older than it looks.
+    fn forget_before(&self, woken: Instant) {
+        self.0.lock().values_mut().for_each(|level| level.forget_before(woken));
+    }
+
     /// A replica has been begun anew: what the one before it showed says nothing about it.
     pub fn forget(&self, shard: Shard) {
         self.0.lock().remove(&shard);
@@ -118,6 +129,14 @@ impl Levels {
 }
 
 impl Cluster {
+    /// How level replicas are. Nothing is known from before this machine last slept, be that noticed only now.
+    pub(super) fn known_levels(&self) -> &Levels {
+        if let Some(woken) = self.awake.since() {
+            self.levels.forget_before(woken);
+        }
+        &self.levels
+    }
+
     /// Notes what another node says of the shards that it leads. It was asked at an instant.
     pub(super) fn note_words(&self, asked: Instant, said: &Said) {
         let led = said.replicas.iter().filter(|replica| replica.leader == Some(said.row.node));
@@ -136,7 +155,7 @@ impl Cluster {
         for shard in self.engine.replicas() {
             let asked = Instant::now();
             let Some(own) = self.engine.standing(shard) else { continue };
-            self.levels.note(shard, Word::of(asked, own.confirmed, own.agreed), own.applied);
+            self.levels.note(shard, Word::of(asked, self.confirmed(&own), own.agreed), own.applied);
         }
     }
 }
@@ -181,6 +200,23 @@ mod tests {
         level.hear(Word { until: at(base, 4), agreed: 15 }, 13);
         level.look(14);
         assert_eq!(level.at(), Some(at(base, 3)));
+    }
+
+    #[test]
+    fn r69_what_was_heard_before_a_sleep_does_not_count_and_what_comes_after_does() {
+        let base = Instant::now();
+        let mut level = Level::default();
+        level.hear(Word { until: at(base, 1), agreed: 5 }, 5);
+        level.hear(Word { until: at(base, 2), agreed: 9 }, 8);
+        level.forget_before(at(base, 10));
+        level.look(9);
+        assert_eq!(level.at(), None);
+        // Under load nothing is applied when it is heard, and it is looked after the sleep again and again.
+        level.hear(Word { until: at(base, 11), agreed: 14 }, 12);
+        level.forget_before(at(base, 10));
+        level.hear(Word { until: at(base, 12), agreed: 17 }, 14);
+        level.forget_before(at(base, 10));
+        assert_eq!(level.at(), Some(at(base, 11)));
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Cluster {
             return Ok(Listing { view: self.engine.view(), here: None, far: None });
         }
         // What is read afterwards is as new as that, or newer.
-        let levels = self.levels.all();
+        let levels = self.known_levels().all();
         let (local, readable) = self.local_view();
         let now = Instant::now();
         let level = |shard: &Shard| levels.get(shard).copied();

@@ -22,6 +22,7 @@ use bellwether_raft::types::Peer;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
+use super::steps::{shard_of, told};
 use super::strays::{Stray, strays};
 use super::wire::attend::{Said, SaidOfReplica};
 use super::{Cluster, Known};
@@ -34,6 +35,10 @@ const EVERY: Duration = Duration::from_secs(1);
 const STEP_WITHIN: Duration = Duration::from_secs(10);
 /// How long a step may take that copies a shard. If it takes longer, it is taken up again.
 const COPY_WITHIN: Duration = Duration::from_secs(600);
+/// How long a node that has nearly all of a shard may take to get what is missing until it may vote.
+const ARRIVE_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is looked at whether a node is still up for which a step waits.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long a shard may take to be led by another when this node stops.
 const GIVE_AWAY_WITHIN: Duration = Duration::from_secs(3);
 /// How long a shard may stand still for the node that is to lead it to have the last of it.
@@ -98,7 +103,8 @@ impl Cluster {
     /// What is wanted of replicas.
     pub fn rules(&self) -> Rules {
         let others = self.book.all().into_iter().map(|known| known.row.replicas);
-        Rules::wanted_by(others.chain([self.row().replicas]))
+        let patience_ms = u64::try_from(self.replace_after.as_millis()).unwrap_or(u64::MAX);
+        Rules { patience_ms, ..Rules::wanted_by(others.chain([self.row().replicas])) }
     }
 
     /// How many voters shards are to have, as nodes are now: the first one, and any other.
@@ -300,7 +306,10 @@ impl Cluster {
     async fn take_step(&self, step: Step, voters: BTreeSet<u64>) -> anyhow::Result<()> {
         match step {
             Step::Place { shard, node, role } => {
-                self.ask_replica(node, shard, Wanted::Yes).await?;
+                // Who votes has one, and may be down: it is to follow so that nobody counts on it.
+                if !voters.contains(&node) {
+                    self.ask_replica(node, shard, Wanted::Yes).await?;
+                }
                 let what = match role {
                     Role::Voter => What::Vote(node),
                     Role::Learner => What::Learn(node),
@@ -424,11 +433,16 @@ impl Cluster {
                     let voters = standing.voters.into_iter().filter(|voter| *voter != node);
                     self.engine.set_voters(shard, voters.collect()).await?;
                 } else {
-                    self.engine.add_learner(shard, node, peer(node)?).await?;
+                    let adding = self.engine.add_learner(shard, node, peer(node)?);
+                    self.while_up(node, adding).await??;
                 }
             }
             What::Vote(node) => {
-                self.engine.add_learner(shard, node, peer(node)?).await?;
+                let adding = self.engine.add_learner(shard, node, peer(node)?);
+                self.while_up(node, adding).await??;
+                let arriving = self.engine.wait_until_arrived(shard, node, ARRIVE_WITHIN);
+                let arrived = self.while_up(node, arriving).await?;
+                arrived.with_context(|| format!("node {node} lacks too much of shard {shard}"))?;
                 // It may have taken long.
                 let voters = self.to_change(shard, &planned)?.voters.into_iter().chain([node]);
                 self.engine.set_voters(shard, voters.collect()).await?;
@@ -445,6 +459,20 @@ impl Cluster {
         Ok(())
     }
 
+    /// Does something for which another node is needed, as long as that is up.
+    async fn while_up<T>(&self, node: u64, work: impl Future<Output = T>) -> anyhow::Result<T> {
+        let gone = async {
+            let mut look = tokio::time::interval(LOOK_EVERY);
+            while self.book.get(node).is_some_and(|known| known.is_up()) {
+                look.tick().await;
+            }
+        };
+        tokio::select! {
+            done = work => Ok(done),
+            () = gone => bail!("node {node} is not heard any more"),
+        }
+    }
+
     /// Hands a shard over to another node, which must have all of it: one that is asked too early
     /// does not lead, and as this one would not either, nobody did until an election. If the other
     /// does not get there soon, this node goes on.
@@ -459,13 +487,18 @@ impl Cluster {
             bail!("node {to} has yet to get {missing} entries of shard {shard}");
         }
         let handle = self.shards.get(usize::from(shard)).context("there is no such shard")?;
+        let begun = Instant::now();
         let giving = tokio::time::timeout(GIVE_AWAY_WITHIN, handle.give()).await;
         let _giving = giving.with_context(|| format!("shard {shard} is busy"))?;
+        let stopped = begun.elapsed();
         let level = self.engine.wait_until_level(shard, to, LEVEL_WITHIN).await;
         level.with_context(|| format!("node {to} does not get the last of shard {shard}"))?;
+        let level = begun.elapsed();
         self.engine.hand_over(shard, to).await?;
         let led = self.engine.wait_for_leader(shard, to, GIVE_AWAY_WITHIN).await;
-        led.with_context(|| format!("node {to} did not take shard {shard} over"))
+        led.with_context(|| format!("node {to} did not take shard {shard} over"))?;
+        tracing::debug!(shard, to, ?stopped, ?level, led = ?begun.elapsed(), "handed over");
+        Ok(())
     }
 
     /// Gives away everything that this node leads, to voters that are up.
@@ -546,24 +579,4 @@ fn level(said: &[(Instant, Said)], standing: &[SaidOfReplica]) -> BTreeSet<(u64,
         said.replicas.iter().filter(near).map(|replica| (said.row.node, replica.shard))
     });
     near.collect()
-}
-
-/// A step in words.
-fn told(step: Step) -> String {
-    match step {
-        Step::Place { shard, node, role: Role::Voter } => {
-            format!("node {node} has a replica of shard {shard} that votes")
-        }
-        Step::Place { shard, node, role: Role::Learner } => {
-            format!("node {node} has a replica of shard {shard} that follows")
-        }
-        Step::Remove { shard, node } => format!("node {node} has no replica of shard {shard}"),
-        Step::Lead { shard, node } => format!("node {node} leads shard {shard}"),
-    }
-}
-
-fn shard_of(step: Step) -> Shard {
-    match step {
-        Step::Place { shard, .. } | Step::Remove { shard, .. } | Step::Lead { shard, .. } => shard,
-    }
 }

@@ -18,9 +18,11 @@
 //! `bellwether_core::turn`.
 
 mod attend;
+mod awake;
 mod book;
 mod bounding;
 mod claims;
+mod clocks;
 mod far;
 mod founding;
 mod holders;
@@ -35,6 +37,7 @@ mod manage;
 mod passing;
 mod reading;
 mod service;
+mod steps;
 mod strays;
 pub mod wire;
 mod workers;
@@ -43,7 +46,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bellwether_core::read;
 use bellwether_core::record::NodeRow;
@@ -70,7 +73,7 @@ pub use founding::Waiting;
 pub use holders::Holders;
 pub use identity::NodeIdentity;
 pub use join::{Joined, join};
-pub use leases::Lease;
+pub use leases::{Lease, Leased};
 pub use listing::{Listing, TooOld};
 pub use live::{ANSWER_WITHIN, Other};
 pub use passing::Passing;
@@ -91,6 +94,8 @@ pub struct Cluster {
     /// The other nodes.
     pub book: Book,
     dialing: Dialing,
+    /// How long a node may be down before others take its place, when this one sees to that.
+    replace_after: Duration,
     /// Ways to other nodes, by number and address.
     ways: Mutex<BTreeMap<(u64, String), Way>>,
     /// The same for what is live: on connections of their own, since much may go over them.
@@ -99,6 +104,7 @@ pub struct Cluster {
     far: far::Far,
     /// How old what the own replicas show may be.
     levels: level::Levels,
+    awake: awake::Awake,
     /// The workers of this node, once it has any.
     hands: OnceLock<Hands>,
     /// The workers of other nodes that hold runs of shards that act here.
@@ -142,6 +148,7 @@ impl Cluster {
         row: NodeRow,
         started: Time,
         dialing: Dialing,
+        replace_after: Duration,
     ) -> Arc<Cluster> {
         Arc::new(Cluster {
             identity,
@@ -153,10 +160,12 @@ impl Cluster {
             started,
             book: Book::default(),
             dialing,
+            replace_after,
             ways: Mutex::default(),
             live_ways: Mutex::default(),
             far: far::Far::default(),
             levels: level::Levels::default(),
+            awake: awake::Awake::default(),
             hands: OnceLock::new(),
             holders: Arc::default(),
             heads: Mutex::default(),
@@ -232,22 +241,6 @@ impl Cluster {
     pub fn leader(&self, shard: Shard) -> Option<u64> {
         // A replica that was started just now knows nobody yet.
         self.engine.leader(shard).or_else(|| self.book.leader(shard))
-    }
-
-    /// Whether a shard is led by a node that is up and can do something about it: one that leads
-    /// without a majority cannot, and may not know of it.
-    #[must_use]
-    pub fn is_led(&self, shard: Shard) -> bool {
-        let own = self.identity.node;
-        let is_up = |node: u64| node == own || self.book.get(node).is_some_and(|k| k.is_up());
-        match self.leader(shard) {
-            None => false,
-            Some(leader) if leader != own => is_up(leader),
-            Some(_) => self.engine.standing(shard).is_some_and(|standing| {
-                let up = standing.voters.iter().filter(|voter| is_up(**voter)).count();
-                2 * up > standing.voters.len()
-            }),
-        }
     }
 
     /// How a node is reached by the groups that it takes part in.

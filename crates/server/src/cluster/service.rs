@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bellwether_core::record::{self, NodeState};
-use bellwether_core::turn::{Input, NodeChange, Reply};
+use bellwether_core::turn::{Input, NodeChange, Rejection, RejectionKind, Reply};
 use bellwether_protocol::node::v1;
 use bellwether_protocol::node::v1::nodes_server::{Nodes, NodesServer};
 use tonic::{Request, Response, Status};
@@ -26,6 +26,19 @@ pub struct Service(Arc<Cluster>);
 
 fn malformed(error: WireError) -> Status {
     Status::invalid_argument(error.to_string())
+}
+
+impl Service {
+    /// Why a node does not fit that takes the cluster to have so many shards. It is told before it is let in.
+    fn wrong_shards(&self, shards: u32) -> Option<v1::Rejection> {
+        let have = u32::from(self.0.identity.shards);
+        let message = format!(
+            "it has {have} shards, which cannot be changed; start without --shards, or with --shards {have}"
+        );
+        let rejection =
+            Rejection { kind: RejectionKind::Conflict, code: "wrong_shards".into(), message };
+        (shards != have).then(|| reply::encode_rejection(&rejection))
+    }
 }
 
 #[tonic::async_trait]
@@ -74,8 +87,11 @@ impl Nodes for Service {
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::JoinAnswer>, Status> {
         use v1::join_answer::Answer;
-        let bytes = request.into_inner().node;
-        let row = bytes.and_then(|bytes| record::decode("node", bytes).ok());
+        let request = request.into_inner();
+        if let Some(wrong) = request.shards.and_then(|shards| self.wrong_shards(shards)) {
+            return Ok(Response::new(v1::JoinAnswer { answer: Some(Answer::Rejection(wrong)) }));
+        }
+        let row = request.node.and_then(|bytes| record::decode("node", bytes).ok());
         let row = row.ok_or_else(|| Status::invalid_argument("who wants to join?"))?;
         let change = NodeChange::Join(row);
         let asked = Input::Node { actor: "join".to_owned(), change };

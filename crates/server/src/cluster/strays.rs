@@ -110,6 +110,7 @@ mod tests {
             leaving: false,
             hears: Vec::new(),
             queues: Vec::new(),
+            clock: None,
         };
         (Instant::now(), said)
     }

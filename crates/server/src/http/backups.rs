@@ -30,7 +30,7 @@ fn need_all(caller: &Caller) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Begins a backup of all shards, which goes on by itself. One is taken at a time.
+/// Begins a backup of all shards, which goes on by itself. A node takes one at a time.
 #[utoipa::path(post, path = "/v1/backups", tag = "operations", operation_id = "createBackup",
     request_body(content = Option<BackupSpec>),
     responses(

@@ -11,6 +11,7 @@ use bellwether_core::time::Time;
 use bellwether_core::turn::{Assignment, Decided, Effect, Halt, Input, Memory, Reply};
 use bellwether_core::waist::{Batch, Shard, StoreError};
 use bellwether_store::Engine;
+use bellwether_worker::guard::boot_ms;
 use tokio::sync::oneshot;
 
 use super::handle::{Answer, Claimed, Failure, Grant, Item, Message, ShardHandle};
@@ -131,7 +132,7 @@ impl Looping {
 
     /// One turn: decide, commit, act.
     fn turn(&mut self) -> Result<(), StoreError> {
-        let now = clock::now();
+        let (now, asked_ms) = (clock::now(), boot_ms());
         let view = self.parts.engine.view();
         let (shard, term) = (self.leading.memory().shard, self.leading.memory().term);
         let mut pending: Vec<Pending> = Vec::new();
@@ -207,7 +208,7 @@ impl Looping {
         for (answer, result) in pending {
             let _ = answer.send(result);
         }
-        let afar = self.act(effects, now, &granted);
+        let afar = self.act(effects, now, asked_ms, &granted);
         self.answer_claims(claims, afar);
         self.publish();
         let asks = self.leading.tell(now, &*self.parts.dispatch);
@@ -243,11 +244,12 @@ impl Looping {
         });
     }
 
-    /// Performs what was decided. Returns what was claimed for workers elsewhere, by claim.
+    /// Performs what was decided. What workers get was asked for at an instant. Returns what was claimed for workers elsewhere, by claim.
     fn act(
         &mut self,
         effects: Vec<Effect>,
         now: Time,
+        asked_ms: u64,
         granted: &BTreeMap<String, usize>,
     ) -> Vec<(usize, Assignment)> {
         let mut assignments: Vec<Assignment> = Vec::new();
@@ -279,7 +281,7 @@ impl Looping {
         let launched = assignments.iter().chain(afar.iter().map(|(_, assignment)| assignment));
         self.parts.metrics.launched(launched, clock::now().max(now));
         if !assignments.is_empty() {
-            self.parts.dispatch.hand_over(assignments);
+            self.parts.dispatch.hand_over(assignments, asked_ms);
         }
         afar
     }

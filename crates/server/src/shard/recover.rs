@@ -1,27 +1,13 @@
-//! Taking a shard over.
+//! What a shard begins with when it has been taken over.
 
 use bellwether_core::id::RunId;
 use bellwether_core::record::Run;
-use bellwether_core::settings::Settings;
 use bellwether_core::shard::{self, StillHeld};
-use bellwether_core::turn::{self, Memory};
-use bellwether_core::waist::{Batch, Shard, StoreError};
+use bellwether_core::turn::Memory;
+use bellwether_core::waist::{Batch, StoreError};
 use bellwether_store::Engine;
 
 use crate::clock;
-
-/// Takes a shard over: from here on older terms are void. Its open runs are not looked at yet.
-///
-/// # Errors
-/// When the store fails.
-pub fn take_over(
-    engine: &dyn Engine,
-    shard: Shard,
-    settings: &Settings,
-) -> Result<Memory, StoreError> {
-    let term = engine.acquire(shard)?;
-    turn::load(&*engine.view(), shard, term, settings.clone())
-}
 
 /// Takes stock of a shard's open runs. Those that are `gone` are resolved by their delivery policy.
 /// Returns what is still with workers.

@@ -13,15 +13,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
 use bellwether_core::key;
 use bellwether_core::record::{self, Run, StoreRow};
 use bellwether_core::settings::Settings;
 use bellwether_core::shard::StillHeld;
-use bellwether_core::turn::Memory;
-use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError};
+use bellwether_core::turn::{self, Memory};
+use bellwether_core::waist::{Batch, Family, Op, Shard, StoreError, Term};
 use bellwether_raft::Watch;
 use bellwether_raft::engine::RaftEngine;
 use bellwether_store::Engine;
@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::ShardHandle;
 use super::looping::{ShardParts, spawn};
-use super::recover::{recover, take_over};
+use super::recover::recover;
 
 /// How long to wait before a shard is taken over again after that has failed.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -150,22 +150,26 @@ impl Office {
     /// Takes the shard over and acts for it until its thread has ended.
     async fn tenure(&self, handle: &ShardHandle, watch: &mut Watch) -> Result<(), StoreError> {
         let shard = handle.shard;
-        if let Err(error) = self.engine.wait_to_lead(shard).await {
-            tracing::debug!(shard, %error, "not led by this node after all");
-            return Err(StoreError::NotLeader { shard });
-        }
+        let begun = Instant::now();
+        let term = tokio::select! {
+            () = self.stop.cancelled() => return Ok(()),
+            taken = self.engine.take_over(shard) => taken?,
+        };
         let others = self.engine.standing(shard).is_some_and(|now| now.peers.len() > 1);
         handle.status.shared.store(others, Ordering::Relaxed);
+        let taken = begun.elapsed();
         let office = self.clone();
         let (memory, held) =
-            tokio::task::spawn_blocking(move || office.take_over(shard)).await.map_err(
-                |_| StoreError::Failed("taking over a shard panicked, which is a bug".to_owned()),
+            tokio::task::spawn_blocking(move || office.load(shard, term)).await.map_err(
+                |_| StoreError::Failed("loading a shard panicked, which is a bug".to_owned()),
             )??;
         (self.held)(shard, held);
-        let term = memory.term;
         let ended = spawn(memory, self.parts.clone(), handle.clone());
         let mut ended = ended.map_err(|error| StoreError::Failed(error.to_string()))?;
-        tracing::debug!(shard, term, "acts for the shard");
+        if *handle.giving().borrow() {
+            handle.resign(); // Whoever is to give it away has not found it acting yet.
+        }
+        tracing::debug!(shard, term, ?taken, acts = ?begun.elapsed(), "acts for the shard");
         let stopped = |_| Err(StoreError::Failed("its thread has ended without a word".to_owned()));
         loop {
             tokio::select! {
@@ -182,12 +186,13 @@ impl Office {
         }
     }
 
-    fn take_over(&self, shard: Shard) -> Result<(Memory, Vec<StillHeld>), StoreError> {
-        let mut memory = take_over(&*self.engine, shard, &self.settings)?;
+    /// What a shard begins with that has been taken over, and what is still with workers.
+    fn load(&self, shard: Shard, term: Term) -> Result<(Memory, Vec<StillHeld>), StoreError> {
+        let mut memory = turn::load(&*self.engine.view(), shard, term, self.settings.clone())?;
         if shard == 0 && self.engine.view().get(Family::Meta, &key::store_row())?.is_none() {
             let (family, key) = (Family::Meta, key::store_row());
             let put = Op::Put { family, key, value: record::encode(&self.store) };
-            self.engine.commit(Batch { shard, term: memory.term, ops: vec![put] })?;
+            self.engine.commit(Batch { shard, term, ops: vec![put] })?;
         }
         let held = recover(&*self.engine, &mut memory, &*self.gone)?;
         Ok((memory, held))

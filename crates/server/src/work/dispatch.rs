@@ -18,8 +18,8 @@ use crate::shard::ShardHandle;
 
 /// What a worker is told.
 pub enum Order {
-    /// Run these.
-    Run(Vec<Assignment>),
+    /// Run these, which were asked for at this instant, by the clock of leases.
+    Run(Vec<Assignment>, u64),
     /// Stop this attempt.
     Stop(RunId, u64),
     /// Finish what is under way and end.
@@ -269,8 +269,8 @@ impl Dispatch {
             || self.state.lock().workers.iter().any(|seat| seat.could_take(lane))
     }
 
-    /// Hands committed claims over to their workers.
-    pub fn hand_over(&self, assignments: Vec<Assignment>) {
+    /// Hands committed claims over to their workers, which were asked for at an instant.
+    pub fn hand_over(&self, assignments: Vec<Assignment>, asked_ms: u64) {
         let mut by_worker: BTreeMap<String, Vec<Assignment>> = BTreeMap::new();
         for assignment in assignments {
             match by_worker.get_mut(&assignment.worker) {
@@ -290,12 +290,12 @@ impl Dispatch {
         let mut state = self.state.lock();
         for (worker, list) in by_worker {
             let seat = state.workers.iter().find(|seat| *seat.name == worker);
-            let order = Order::Run(list);
+            let order = Order::Run(list, asked_ms);
             let undelivered = match seat {
                 Some(seat) => seat.orders.send(order).err().map(|failed| failed.0),
                 None => Some(order),
             };
-            if let Some(Order::Run(list)) = undelivered {
+            if let Some(Order::Run(list, _)) = undelivered {
                 // The worker is gone: nothing was started, so nothing is lost.
                 state.workers.retain(|seat| *seat.name != worker);
                 self.note_workers(&state);

@@ -22,7 +22,7 @@ use super::running::{Running, RunningAttempt};
 use super::seat::Room;
 use super::wire::{assignment_of, chunks_of, finished_of};
 use crate::clock;
-use crate::cluster::Lease;
+use crate::cluster::{Lease, Leased};
 use crate::shard::ShardHandle;
 
 /// An attempt that takes longer than this is reported as started; a shorter one is reported once,
@@ -65,8 +65,9 @@ pub struct LocalOptions {
     pub guard: Option<PathBuf>,
 }
 
-/// Until when runs of a shard may go on here; nothing if nobody else can have them.
-pub type Leases = dyn Fn(Shard) -> Option<Lease> + Send + Sync;
+/// Until when a run of a shard may go on here that was asked for at an instant; nothing if nobody else can
+/// have it.
+pub type Leases = dyn Fn(Shard, u64) -> Option<Leased> + Send + Sync;
 
 /// The worker inside the server process.
 pub struct LocalWorker {
@@ -165,7 +166,7 @@ impl LocalWorker {
     async fn take_orders(self: Arc<Self>, mut orders: mpsc::UnboundedReceiver<Order>) {
         while let Some(order) = orders.recv().await {
             match order {
-                Order::Run(assignments) => self.run(assignments),
+                Order::Run(assignments, asked_ms) => self.run(assignments, asked_ms),
                 Order::Stop(run, token) => self.running.stop(run, token, StopReason::Canceled),
                 Order::Drain => {}
                 Order::Flush(answer) => {
@@ -177,7 +178,7 @@ impl LocalWorker {
 
     /// Runs what was handed over. Handlers that do nothing are done on the spot and reported
     /// together; everything else gets a task of its own.
-    fn run(self: &Arc<Self>, assignments: Vec<Assignment>) {
+    fn run(self: &Arc<Self>, assignments: Vec<Assignment>, asked_ms: u64) {
         let taken: Vec<(RunId, u64)> = assignments.iter().map(|a| (a.run, a.token)).collect();
         let mut done: BTreeMap<Shard, Vec<Report>> = BTreeMap::new();
         let mut freed: BTreeMap<Lane, usize> = BTreeMap::new();
@@ -190,7 +191,7 @@ impl LocalWorker {
                 }
                 _ => {
                     // Known before it is started, so that a stop right behind it finds it.
-                    let permit = Arc::new(self.permit(&assignment, &lane));
+                    let permit = Arc::new(self.permit(&assignment, &lane, asked_ms));
                     let last_look = permit.clone();
                     let running = RunningAttempt {
                         namespace: lane.namespace.clone(),
@@ -222,21 +223,26 @@ impl LocalWorker {
     }
 
     /// Until when an attempt may go on. A command is under guard from here on, before it is started.
-    fn permit(&self, assignment: &Assignment, lane: &Lane) -> Permit {
+    /// What lay about for longer than its lease because this process stood still is not begun, whatever
+    /// has been heard since.
+    fn permit(&self, assignment: &Assignment, lane: &Lane, asked_ms: u64) -> Permit {
         let Assignment { run, attempt, token, .. } = assignment;
-        let lease = (self.leases)(run.job.shard());
+        let leased = (self.leases)(run.job.shard(), asked_ms);
+        let first = leased.map(|leased| leased.first);
         let guard = self.guard.as_ref().filter(|_| lane.work == Work::Command);
-        let deadline = lease.map(Lease::deadline_of_guard);
+        let deadline = first.map(Lease::deadline_of_guard);
         let guarded = guard.map(|guard| guard.hold(&run.to_string(), *attempt, *token, deadline));
-        Permit::new(lease, guarded)
+        let permit = Permit::new(asked_ms, first, guarded);
+        permit.renew(leased.map(|leased| leased.now));
+        permit
     }
 
     /// Stops what may be started elsewhere soon, since its leader was not in touch for as long as a
     /// lease lasts, and has the guard know how long everything else may go on.
     pub fn look_at_leases(&self) {
         for (run, attempt) in self.running.all() {
-            let lease = (self.leases)(run.job.shard());
-            attempt.permit.renew(lease);
+            let leased = (self.leases)(run.job.shard(), attempt.permit.asked_ms);
+            let lease = attempt.permit.renew(leased.map(|leased| leased.now));
             let now_ms = boot_ms();
             let deadline = lease.map(Lease::deadline);
             if let Some(over) = deadline.filter(|deadline| deadline.stop_at_ms <= now_ms) {

@@ -42,7 +42,9 @@ impl Running {
     pub fn remove(&self, run: RunId, token: u64) {
         let mut attempts = self.attempts.lock();
         if attempts.get(&run).is_some_and(|attempt| attempt.token == token) {
-            attempts.remove(&run);
+            let ended = attempts.remove(&run);
+            drop(attempts);
+            ended.iter().for_each(|attempt| attempt.permit.release());
         }
     }
 

@@ -61,6 +61,9 @@ async fn r94_what_a_silent_worker_held_goes_to_another() {
     other.finish(&again).await;
     assert_eq!(world.first_run(&job).await.status, RunStatus::Succeeded);
     assert_eq!(world.first_run(&once).await.status, RunStatus::Succeeded);
+    // R68: what may have been executed a second time is counted.
+    let (_, metrics) = world.send("GET", "/metrics", "").await;
+    assert!(metrics.as_str().unwrap().contains("bellwether_attempts_repeated_total 1"));
 }
 
 #[tokio::test]

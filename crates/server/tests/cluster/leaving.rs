@@ -1,7 +1,7 @@
 //! Nodes that leave the cluster for good.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bellwether_api::RunStatus;
 use bellwether_client::ClientError;
@@ -176,9 +176,23 @@ async fn r65_a_node_that_stops_finishes_what_its_worker_runs_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r116_a_node_without_a_majority_says_that_it_is_not_ready() {
+async fn r91_r116_without_a_majority_nothing_is_launched_or_acknowledged() {
     let mut trio = Trio::start().await;
     assert!(trio.nodes[0].client.health().await.unwrap().ready);
+    let dir = tempfile::tempdir().unwrap();
+    let record = dir.path().join("ran");
+    for n in 0..12 {
+        let command = format!("echo $BELLWETHER_KEY >> {}", record.display());
+        let spec = json!({"key": format!("tick-{n}"), "schedule": "every 1s", "command": command});
+        trio.nodes[n % 3].client.create_job(spec_of(spec)).await.unwrap();
+    }
+    // How often each has run.
+    let ran = || {
+        let text = std::fs::read_to_string(&record).unwrap_or_default();
+        let count = |n| text.lines().filter(|line| *line == format!("tick-{n}")).count();
+        (0..12).map(count).collect::<Vec<_>>()
+    };
+    trio.until("all of them run", async || ran().iter().all(|times| *times > 0)).await;
     let first = trio.take_down(2).await;
     let _second = trio.take_down(1).await;
     trio.until("it is not ready", async || {
@@ -186,9 +200,24 @@ async fn r116_a_node_without_a_majority_says_that_it_is_not_ready() {
         !health.ready && health.detail.contains("have no leader")
     })
     .await;
+    let (before, alone) = (ran(), Instant::now());
+    let mut asked = 0;
+    trio.until("ticks of all of them have come due", async || {
+        let spec = json!({"key": format!("new-{asked}"), "schedule": "every 1h", "job_type": "t"});
+        let (status, answer) = trio.nodes[0].send("POST", "/v1/jobs", spec).await;
+        assert_eq!(status, 503, "{answer}");
+        asked += 1;
+        alone.elapsed() > Duration::from_secs(3)
+    })
+    .await;
+    assert_eq!(ran(), before, "nothing is launched");
     trio.start_again(first).await;
     trio.until("it is ready again", async || trio.nodes[0].client.health().await.unwrap().ready)
         .await;
+    trio.until("all of them go on", async || {
+        ran().iter().zip(&before).all(|(times, before)| times > before)
+    })
+    .await;
     trio.stop().await;
 }
 

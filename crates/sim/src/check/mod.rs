@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bellwether_core::id::{JobId, RunId};
-use bellwether_core::key::{self, DueKey};
+use bellwether_core::key::{self, DueKey, Place};
 use bellwether_core::read::{self, StoredJob};
 use bellwether_core::record::{
     self, Definition, Delivery, Hold, RunRow, RunStatus, Tick, TickFate,
@@ -51,6 +51,7 @@ pub fn check(world: &Arc<World>, nemesis: &Nemesis) {
     check_starts(&mut record);
     if let Some(views) = views(world) {
         check_jobs(&mut record, &views);
+        check_succeeded(&mut record, &views);
         asked::check(&mut record, &views);
         batches::check(&mut record, &views);
     }
@@ -97,12 +98,12 @@ fn check_groups(world: &World, found: &mut Vec<String>) {
     }
 }
 
-/// R67: the replicas of a shard are equal.
+/// R69: the replicas of a shard are equal.
 fn check_replicas(world: &World, shard: Shard, members: &BTreeSet<u64>, found: &mut Vec<String>) {
     let mut first: Option<(u64, Vec<(Family, Row)>)> = None;
     for id in members {
         let Some(node) = world.node(*id) else {
-            found.push(format!("R67: node {id} takes part in shard {shard}, and is not there"));
+            found.push(format!("R69: node {id} takes part in shard {shard}, and is not there"));
             continue;
         };
         let applied = node.group(shard).and_then(|group| metrics(&group).last_applied);
@@ -117,7 +118,7 @@ fn check_replicas(world: &World, shard: Shard, members: &BTreeSet<u64>, found: &
             Some((other, expected)) if *expected != rows => {
                 let differs = expected.iter().zip(&rows).find(|(one, two)| one != two);
                 found.push(format!(
-                    "R67: the replicas of shard {shard} on nodes {other} and {id} differ, which has \
+                    "R69: the replicas of shard {shard} on nodes {other} and {id} differ, which has \
                      applied {applied:?}: {differs:?}"
                 ));
             }
@@ -177,6 +178,28 @@ fn check_starts(record: &mut Record) {
                 "R64: {run} was started {count} times, {failed} of which failed, with {retries} \
                  retries and {asked} asked for"
             ));
+        }
+    }
+    for what in found {
+        record.wrong(what);
+    }
+}
+
+/// R26: what counts as succeeded has really been started.
+fn check_succeeded(record: &mut Record, views: &[Arc<dyn View>]) {
+    let mut found = Vec::new();
+    for (shard, view) in views.iter().enumerate() {
+        let (from, to) = key::shard_range(shard as Shard);
+        for (key, value) in view.scan(Family::History, &from, &to).flatten() {
+            let place = Place::read(&key);
+            let (Ok(place), Ok(row)) = (place, record::decode::<RunRow>("history", value)) else {
+                found.push(format!("a row of the history of shard {shard} cannot be read"));
+                continue;
+            };
+            let succeeded = row.run.is_some_and(|run| run.status() == RunStatus::Succeeded);
+            if succeeded && !record.starts.contains_key(&place.run) {
+                found.push(format!("R26: {} has succeeded and was never started", place.run));
+            }
         }
     }
     for what in found {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! - The server is gone: everything that is held is ended at once. Nobody can report it any more.
-//! - A deadline has come and was not put off: what it is for is ended, and ended again if it begins after
+//! - A deadline has come and was not put off before: what it is for is ended, and ended again if it begins after
 //!   all, until it is released. The server does so itself a little earlier, unless it stands still.
 //! - The guard is gone: the server starts another, and tells it all that is held.
 //!
@@ -32,13 +32,13 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use bellwether_agent::boot_ms;
 use tokio::process::{Child, Command};
 
 pub use notes::Deadline;
-use notes::{Note, Ward};
+use notes::{Hold, Note, Ward};
 pub use watch::watch;
 
 /// How long to wait before a guard that ended is followed by another, so that one that cannot live
@@ -61,6 +61,8 @@ pub struct Guard {
 struct State {
     held: BTreeMap<Ward, Option<Deadline>>,
     process: Option<Process>,
+    /// When it was last tried in vain to start one.
+    failed: Option<Instant>,
 }
 
 /// A guard that runs.
@@ -93,18 +95,18 @@ impl Guard {
         let ward = Ward { run_id: run_id.to_owned(), attempt, token };
         let mut state = self.state();
         state.held.insert(ward.clone(), deadline);
-        self.tell(&mut state, &Note::Hold(ward.clone(), deadline).line());
+        self.tell(&mut state, &held(&ward, boot_ms(), deadline));
         drop(state);
         Guarded { guard: self.clone(), ward }
     }
 
-    fn put_off(&self, ward: &Ward, deadline: Option<Deadline>) {
+    fn put_off(&self, ward: &Ward, now_ms: u64, deadline: Option<Deadline>) {
         let mut state = self.state();
-        if let Some(held) = state.held.get_mut(ward)
-            && *held != deadline
+        if let Some(until) = state.held.get_mut(ward)
+            && *until != deadline
         {
-            *held = deadline;
-            self.tell(&mut state, &Note::Hold(ward.clone(), deadline).line());
+            *until = deadline;
+            self.tell(&mut state, &held(ward, now_ms, deadline));
         }
     }
 
@@ -139,6 +141,9 @@ impl Guard {
 
     /// Starts a guard that knows all that is held.
     fn start(&self, state: &mut State) {
+        if state.failed.is_some_and(|at| at.elapsed() < AGAIN_AFTER) {
+            return; // What is held is told to the next one.
+        }
         match self.spawn(&state.held) {
             Ok((mut child, notes)) => {
                 let id = child.id();
@@ -153,7 +158,15 @@ impl Guard {
                 });
             }
             Err(error) => {
+                state.failed = Some(Instant::now());
                 tracing::error!(%error, "no guard can be started: should this server be killed, its commands go on");
+                let own = self.own.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(AGAIN_AFTER).await;
+                    if let Some(guard) = own.upgrade() {
+                        guard.start_if_needed(&mut guard.state());
+                    }
+                });
             }
         }
     }
@@ -166,8 +179,9 @@ impl Guard {
         // Enough for some ten thousand commands. Who may not have as much has what there is.
         let _ = rustix::pipe::fcntl_setpipe_size(&notes, PIPE_BYTES);
         rustix::io::ioctl_fionbio(&notes, true)?;
-        let all = held.iter().map(|(ward, deadline)| Note::Hold(ward.clone(), *deadline));
-        write(&notes, &all.map(|note| note.line()).collect::<String>())?;
+        let now_ms = boot_ms();
+        let all = held.iter().map(|(ward, until)| self::held(ward, now_ms, *until));
+        write(&notes, &all.collect::<String>())?;
         let child = Command::new(&self.program)
             .arg0("bellwether")
             .arg("guard")
@@ -188,10 +202,19 @@ impl Guard {
         tokio::time::sleep(AGAIN_AFTER).await;
         let mut state = self.state();
         state.process = None;
-        if !state.held.is_empty() {
-            self.start(&mut state);
+        self.start_if_needed(&mut state);
+    }
+
+    fn start_if_needed(&self, state: &mut State) {
+        if state.process.is_none() && !state.held.is_empty() {
+            self.start(state);
         }
     }
+}
+
+/// The line that says that an attempt may go on.
+fn held(ward: &Ward, said_ms: u64, until: Option<Deadline>) -> String {
+    Note::Hold(Hold { ward: ward.clone(), said_ms, until }).line()
 }
 
 /// An attempt under guard.
@@ -201,9 +224,10 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Says until when it may go on from now on.
-    pub fn put_off(&self, deadline: Option<Deadline>) {
-        self.guard.put_off(&self.ward, deadline);
+    /// Says until when it may go on, as of an instant of [`boot_ms`]: what should have ended by then is
+    /// ended all the same.
+    pub fn put_off(&self, now_ms: u64, deadline: Option<Deadline>) {
+        self.guard.put_off(&self.ward, now_ms, deadline);
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use bellwether_api::{Cluster, Restored, ShardState, Worker};
+use bellwether_core::time::format_duration_ms;
 
 use super::bytes_text;
 use crate::context::Context;
@@ -15,6 +16,11 @@ pub fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Re
     screen.field("cluster", &cluster.id)?;
     screen.field("version", &versions_text(cluster))?;
     screen.field("replicas", &format!("{} of each shard", cluster.replicas))?;
+    for (name, text) in [("clocks", clocks_text(cluster)), ("zones", zones_text(cluster))] {
+        if let Some(text) = text {
+            screen.field(name, &text)?;
+        }
+    }
     for restored in &cluster.restored {
         let (at, taken) = (restored.restored_at.0, restored.taken_at.0);
         screen.field(
@@ -74,7 +80,7 @@ pub fn print(context: &mut Context, cluster: &Cluster, workers: &[Worker]) -> Re
                 Some(leader) => (leader.clone(), Tone::Plain),
                 None => ("nobody".to_owned(), Tone::Bad),
             },
-            (replicas_text(shard), if shard.down.is_empty() { Tone::Plain } else { Tone::Bad }),
+            (replicas_text(shard), replicas_tone(shard)),
             (lag_text(shard), Tone::Plain),
             (bytes_text(shard.bytes), Tone::Plain),
             (shard.term.to_string(), Tone::Faint),
@@ -102,6 +108,30 @@ fn versions_text(cluster: &Cluster) -> String {
     }
     let versions: Vec<&str> = versions.into_iter().collect();
     format!("{}: not all nodes have been upgraded yet", versions.join(" and "))
+}
+
+/// Clocks that differ by more are told of.
+const CLOCKS_APART_MS: u64 = 500;
+
+/// Whose clock differs from that of the node that answers.
+fn clocks_text(cluster: &Cluster) -> Option<String> {
+    let apart = |ms: i64| ms.unsigned_abs() > CLOCKS_APART_MS;
+    let off = cluster.nodes.iter().filter(|node| apart(node.clock_ahead_ms)).map(|node| {
+        let side = if node.clock_ahead_ms > 0 { "ahead" } else { "behind" };
+        let by = format_duration_ms(node.clock_ahead_ms.unsigned_abs());
+        format!("that of {} is {by} {side}", node.name)
+    });
+    let off: Vec<String> = off.collect();
+    let text = || format!("{}: launches are early or late by that, use NTP", off.join(", "));
+    (!off.is_empty()).then(text)
+}
+
+/// That zones are named and too few for the loss of one to be borne.
+fn zones_text(cluster: &Cluster) -> Option<String> {
+    let zones: BTreeSet<&str> = cluster.nodes.iter().map(|node| node.zone.as_str()).collect();
+    let text =
+        "2, so a shard stands still if the one is lost that has more of its replicas; 3 bear that";
+    (zones.len() == 2 && cluster.nodes.len() > 2).then(|| text.to_owned())
 }
 
 fn node_tone(state: &str) -> Tone {
@@ -133,7 +163,24 @@ fn replicas_text(shard: &ShardState) -> String {
         false => name.clone(),
     };
     let learners = shard.learners.iter().map(|name| format!("({})", marked(name)));
-    shard.voters.iter().map(marked).chain(learners).collect::<Vec<_>>().join(" ")
+    let some = shard.voters.iter().map(marked).chain(learners).collect::<Vec<_>>().join(" ");
+    match lacks_replicas(shard) {
+        true => format!("{some} ({} of {})", shard.voters.len(), shard.voters_wanted),
+        false => some,
+    }
+}
+
+/// Whether it has yet to get replicas that it can have.
+fn lacks_replicas(shard: &ShardState) -> bool {
+    (shard.voters.len() as u64) < shard.voters_wanted
+}
+
+fn replicas_tone(shard: &ShardState) -> Tone {
+    match (shard.down.is_empty(), lacks_replicas(shard)) {
+        (false, _) => Tone::Bad,
+        (true, true) => Tone::Busy,
+        (true, false) => Tone::Plain,
+    }
 }
 
 /// How far the replica is behind that is farthest; nobody knows if its node is down.
@@ -215,6 +262,41 @@ mod tests {
         assert_eq!(of([Some("2.0.0"), None, Some("2.0.0")]), "2.0.0", "one is down");
         let upgrading = "1.9.0 and 2.0.0: not all nodes have been upgraded yet";
         assert_eq!(of([Some("2.0.0"), Some("1.9.0"), Some("2.0.0")]), upgrading);
+    }
+
+    #[test]
+    fn r84_a_shard_that_has_yet_to_get_replicas_says_so() {
+        let growing = ShardState { voters_wanted: 5, ..shard(&[]) };
+        assert_eq!(replicas_text(&growing), "a b c (d) (3 of 5)");
+        let whole = ShardState { voters_wanted: 3, ..shard(&[]) };
+        assert_eq!(replicas_text(&whole), "a b c (d)");
+    }
+
+    #[test]
+    fn r116_clocks_that_are_apart_and_zones_that_are_too_few_are_told_of() {
+        let of = |nodes: &[(&str, &str, i64)]| -> Cluster {
+            let node = |(name, zone, ahead): &(&str, &str, i64)| {
+                json!({"node": 1, "name": name, "state": "up", "listen": "", "peer": "", "zone": zone,
+                    "disk_bytes": 0, "leads": 1, "replicas": 1, "clock_ahead_ms": ahead})
+            };
+            let nodes: Vec<_> = nodes.iter().map(node).collect();
+            let cluster = json!({"id": "c", "version": "1", "shards": [], "nodes": nodes});
+            serde_json::from_value(cluster).unwrap()
+        };
+        let well = of(&[("a", "x", 0), ("b", "y", 500), ("c", "z", -40)]);
+        assert_eq!((clocks_text(&well), zones_text(&well)), (None, None));
+        let bad = of(&[("a", "x", 0), ("b", "y", 61_500), ("c", "x", -700)]);
+        let clocks = clocks_text(&bad).unwrap();
+        assert!(
+            clocks.starts_with("that of b is 1m1s500ms ahead, that of c is 700ms behind: "),
+            "{clocks}"
+        );
+        assert!(zones_text(&bad).unwrap().starts_with("2, so"));
+        assert_eq!(
+            zones_text(&of(&[("a", "", 0), ("b", "", 0), ("c", "", 0)])),
+            None,
+            "none is named"
+        );
     }
 
     #[test]

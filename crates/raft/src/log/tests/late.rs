@@ -51,7 +51,7 @@ fn r112_entries_that_are_purged_while_they_are_read_are_not_there() {
 }
 
 #[test]
-fn r67_a_segment_that_is_missing_is_not_mistaken_for_one_that_was_purged() {
+fn r111_a_segment_that_is_missing_is_not_mistaken_for_one_that_was_purged() {
     let (files, group, _log, _pump) = old_entries();
     files.remove(1).unwrap();
     let error = group.read(0..u64::MAX, usize::MAX).unwrap_err();

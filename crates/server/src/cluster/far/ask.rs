@@ -115,7 +115,7 @@ impl Cluster {
         question: &Question,
     ) -> Option<Answered> {
         if node == self.identity.node {
-            let level = self.levels.at(shard);
+            let level = self.known_levels().at(shard);
             let told = self.tell_rows(shard, state, question.clone()).await.ok()?;
             return Some(Answered { node, told, level });
         }

@@ -137,7 +137,7 @@ impl Service {
     ) -> Result<Response<T>, Status> {
         let (shard, state, question) = asked.map_err(malformed)?;
         // What is read afterwards is as new as that, or newer.
-        let level = self.0.levels.at(shard);
+        let level = self.0.known_levels().at(shard);
         let told = self.0.tell_rows(shard, state, question).await;
         let told = told.map_err(|error| Status::internal(error.to_string()))?;
         let level_ms = match state {

@@ -44,6 +44,8 @@ pub struct Said {
     pub hears: Vec<NodeRow>,
     /// The queues of the shards that act there: what is with workers, and what waits.
     pub queues: Vec<(String, u64, u64)>,
+    /// What its clock said then, unless it is too old to tell.
+    pub clock: Option<Time>,
 }
 
 /// What a node says of a replica.
@@ -121,6 +123,7 @@ pub fn encode(said: &Said) -> v1::Attendance {
         leaving: Some(said.leaving),
         hears: said.hears.iter().map(record::encode).collect(),
         queues: said.queues.iter().map(encode_queue).collect(),
+        clock_ms: said.clock.map(|clock| clock.0),
     }
 }
 
@@ -181,6 +184,7 @@ pub fn decode(message: v1::Attendance) -> Result<Said, WireError> {
             .map(|row| stored("Attendance.hears", Some(row)))
             .collect::<Result<_, _>>()?,
         queues: message.queues.into_iter().map(decode_queue).collect::<Result<_, _>>()?,
+        clock: message.clock_ms.map(Time),
     })
 }
 

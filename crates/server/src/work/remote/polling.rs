@@ -134,7 +134,7 @@ impl Remotes {
 
     fn take_order(&self, worker: &str, order: Order, found: &mut Vec<Assignment>) {
         match order {
-            Order::Run(assignments) => {
+            Order::Run(assignments, _) => {
                 // From here on it counts as held, so that a stop right behind it finds it.
                 let held = assignments.iter();
                 let held = held.map(|a| (a.run, a.token, a.lane()));

@@ -547,7 +547,7 @@ impl Remotes {
         if let Some(mut orders) = remote.polls.as_ref().and_then(|o| o.try_lock().ok()) {
             orders.close();
             while let Ok(order) = orders.try_recv() {
-                if let Order::Run(assignments) = order {
+                if let Order::Run(assignments, _) = order {
                     self.hand_back(&assignments);
                 }
             }

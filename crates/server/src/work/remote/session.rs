@@ -72,7 +72,7 @@ impl Session {
         self.remotes.hand_back(&std::mem::take(&mut self.sending));
         while let Some(order) = self.behind.take().or_else(|| self.orders.try_recv().ok()) {
             match order {
-                Order::Run(assignments) => self.remotes.hand_back(&assignments),
+                Order::Run(assignments, _) => self.remotes.hand_back(&assignments),
                 Order::Stop(run, token) => self.note_stop(run, token),
                 Order::Drain | Order::Flush(_) => {}
             }
@@ -179,11 +179,11 @@ impl Session {
         self.behind = Some(order);
         while let Some(order) = self.behind.take() {
             match order {
-                Order::Run(assignments) => {
+                Order::Run(assignments, _) => {
                     self.sending = assignments;
                     while self.sending.len() < BATCH {
                         match self.orders.try_recv() {
-                            Ok(Order::Run(more)) => self.sending.extend(more),
+                            Ok(Order::Run(more, _)) => self.sending.extend(more),
                             Ok(other) => {
                                 self.behind = Some(other);
                                 break;
@@ -307,8 +307,8 @@ mod tests {
         let mut session = dial(&remotes, &[]);
         assert_eq!(granted(&remotes.dispatch), 2);
         let (out, _told) = clogged();
-        remotes.dispatch.hand_over(vec![assignment(2)]);
-        let passing = session.pass_on(Order::Run(vec![assignment(1)]), &out).now_or_never();
+        remotes.dispatch.hand_over(vec![assignment(2)], 0);
+        let passing = session.pass_on(Order::Run(vec![assignment(1)], 0), &out).now_or_never();
         assert_eq!(passing, None, "it waits for the worker");
         let _newer = dial(&remotes, &[]);
         assert_eq!(granted(&remotes.dispatch), 0, "nobody knows yet that they did not get there");
@@ -326,7 +326,7 @@ mod tests {
         for n in [1, 2] {
             assert!(remotes.dispatch.stop("w", run(n), u64::from(n)));
         }
-        let passing = session.pass_on(Order::Run(vec![assignment(3)]), &out).now_or_never();
+        let passing = session.pass_on(Order::Run(vec![assignment(3)], 0), &out).now_or_never();
         assert_eq!(passing, None);
         assert_eq!(remotes.to_stop("w"), []);
         let mut newer = dial(&remotes, &[1, 2]);

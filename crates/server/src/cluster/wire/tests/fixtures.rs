@@ -44,7 +44,7 @@ where
 }
 
 #[test]
-fn r111_what_nodes_of_other_versions_ask_and_answer_is_understood() {
+fn r117_what_nodes_of_other_versions_ask_and_answer_is_understood() {
     for (name, asked) in samples::inputs() {
         check(&format!("input-{name}"), &asked, &input::encode(&asked).unwrap(), input::decode);
     }
@@ -58,7 +58,7 @@ fn r111_what_nodes_of_other_versions_ask_and_answer_is_understood() {
 }
 
 #[test]
-fn r111_what_nodes_of_other_versions_say_of_work_is_understood() {
+fn r117_what_nodes_of_other_versions_say_of_work_is_understood() {
     for (name, lane) in samples::lanes() {
         check(&format!("lane-{name}"), &lane, &work::encode_lane(&lane), work::decode_lane);
     }
@@ -77,8 +77,10 @@ fn r111_what_nodes_of_other_versions_say_of_work_is_understood() {
 }
 
 #[test]
-fn r111_what_nodes_of_other_versions_say_of_themselves_is_understood() {
+fn r117_what_nodes_of_other_versions_say_of_themselves_is_understood() {
     let said = samples::said();
+    check("attendance-clock", &said, &attend::encode(&said), attend::decode);
+    let said = attend::Said { clock: None, ..said };
     check("attendance", &said, &attend::encode(&said), attend::decode);
     for (name, news) in samples::news() {
         let name = format!("news-{name}");
@@ -90,12 +92,19 @@ fn r111_what_nodes_of_other_versions_say_of_themselves_is_understood() {
 
 /// What earlier versions did not say yet, and what that means.
 #[test]
-fn r111_a_node_that_says_less_of_itself_is_understood() {
+fn r117_a_node_that_says_less_of_itself_is_understood() {
     let said = samples::said();
     let whole = attend::encode(&said);
-    let older = v1::Attendance { log_bytes: None, removed: None, leaving: None, ..whole.clone() };
+    let older = v1::Attendance {
+        log_bytes: None,
+        removed: None,
+        leaving: None,
+        clock_ms: None,
+        ..whole.clone()
+    };
     let read = attend::decode(older).unwrap();
     assert_eq!((read.log_bytes, read.removed, read.leaving), (0, false, false));
+    assert_eq!(read.clock, None);
     let mut older = whole;
     let replica = &mut older.replicas[0];
     (replica.agreed, replica.behind, replica.membership) = (None, None, None);
@@ -105,7 +114,7 @@ fn r111_a_node_that_says_less_of_itself_is_understood() {
 }
 
 #[test]
-fn r111_what_nodes_of_other_versions_read_elsewhere_is_understood() {
+fn r117_what_nodes_of_other_versions_read_elsewhere_is_understood() {
     let (shard, newest, kept) = (3, State::AtLeast(300), State::Held(9));
     let keys = samples::keys();
     let get = (shard, newest, Question::Get(keys.clone()));
@@ -128,7 +137,7 @@ fn r111_what_nodes_of_other_versions_read_elsewhere_is_understood() {
 }
 
 #[test]
-fn r111_what_nodes_of_other_versions_say_of_bounds_is_understood() {
+fn r117_what_nodes_of_other_versions_say_of_bounds_is_understood() {
     use super::super::bounds::{decode_answers, decode_asks, encode_answers, encode_asks};
     let asks: (u64, Vec<bounds::Ask>) = (11, vec![samples::bound_ask()]);
     check("bound-asks", &asks, &encode_asks(asks.0, &asks.1), decode_asks);

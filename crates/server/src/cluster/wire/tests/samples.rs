@@ -330,6 +330,7 @@ pub fn said() -> Said {
         leaving: true,
         hears: vec![NodeRow { node: 2, ..node_row() }],
         queues: vec![(text("heavy"), 4, 9)],
+        clock: Some(Time(1_700_000_000_000)),
     }
 }
 
