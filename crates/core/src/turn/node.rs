@@ -26,6 +26,9 @@ impl Turn<'_> {
 
     fn join(&mut self, actor: &str, mut row: NodeRow) -> Result<Reply, Halt> {
         let nodes = self.nodes()?;
+        if nodes.is_empty() {
+            return Err(begins().into());
+        }
         if let Some(known) = nodes.iter().find(|known| asks_again(&row, known)) {
             return self.join_again(row, known, &nodes);
         }
@@ -143,6 +146,16 @@ fn asks_again(asking: &NodeRow, known: &NodeRow) -> bool {
         && asking.join_id == known.join_id
         && asking.peer_address == known.peer_address
         && known.state() != NodeState::Gone
+}
+
+/// The node that began the cluster, or was restored, has a number and has yet to say so. Whoever was let in
+/// before that would get the same one.
+fn begins() -> Rejection {
+    Rejection {
+        kind: RejectionKind::Busy,
+        code: "cluster_begins".into(),
+        message: "the first node of the cluster has yet to introduce itself".to_owned(),
+    }
 }
 
 fn gone(row: &NodeRow) -> Rejection {

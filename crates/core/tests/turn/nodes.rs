@@ -4,23 +4,42 @@ use crate::world::job::ANA;
 use crate::world::{SHARD, World};
 use bellwether_core::read;
 use bellwether_core::record::NodeRow;
-use bellwether_core::turn::{Input, NodeChange, Reply};
+use bellwether_core::turn::{Input, NodeChange, RejectionKind, Reply};
 
 fn node(change: NodeChange) -> Input {
     Input::Node { actor: ANA.into(), change }
 }
 
 fn join(w: &mut World, name: &str) -> u64 {
-    let row = NodeRow { name: name.into(), ..NodeRow::default() };
-    match w.ask(node(NodeChange::Join(row))) {
-        Ok(Reply::Node(number, _)) => number,
-        other => panic!("{other:?}"),
-    }
+    ask(w, name, "", "").0
+}
+
+/// A cluster that the node with the number 1 has begun.
+fn begun() -> World {
+    let mut w = World::new();
+    introduce(&mut w, 1, "first");
+    w
+}
+
+fn introduce(w: &mut World, number: u64, name: &str) {
+    let row = NodeRow { node: number, name: name.into(), ..NodeRow::default() };
+    w.tell(node(NodeChange::Introduce(row)));
+}
+
+/// It happened: two nodes had the number 1, and the second of them never heard of anybody.
+#[test]
+fn r126_nobody_is_let_in_before_the_first_node_has_said_its_number() {
+    let mut w = World::new();
+    let early = NodeRow { name: "b".into(), ..NodeRow::default() };
+    let refused = w.ask(node(NodeChange::Join(early))).unwrap_err();
+    assert_eq!((refused.kind, &*refused.code), (RejectionKind::Busy, "cluster_begins"));
+    introduce(&mut w, 1, "a");
+    assert_eq!(join(&mut w, "b"), 2);
 }
 
 #[test]
 fn r126_a_node_leaves_once_and_its_number_is_never_given_again() {
-    let mut w = World::new();
+    let mut w = begun();
     let (a, b) = (join(&mut w, "a"), join(&mut w, "b"));
     w.tell(node(NodeChange::Leave(b)));
     w.tell(node(NodeChange::Leave(b)));
@@ -50,14 +69,14 @@ fn ask(w: &mut World, name: &str, address: &str, join_id: &str) -> (u64, String)
 
 #[test]
 fn r126_a_node_that_asks_again_to_join_stays_the_same() {
-    let mut w = World::new();
+    let mut w = begun();
     join(&mut w, "a");
     let b = ask(&mut w, "b", "b:1", "x");
     assert_eq!(ask(&mut w, "b", "b:1", "x"), b, "the answer was lost");
     assert_eq!(ask(&mut w, "a", "b:1", "x"), (b.0, "a-2".into()), "it has another name by now");
     let rows = read::nodes(&w.store, SHARD).unwrap();
-    assert_eq!(rows.len(), 2, "{rows:?}");
-    assert_eq!((&*rows[1].peer_address, &*rows[1].name), ("b:1", "a-2"));
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    assert_eq!((&*rows[2].peer_address, &*rows[2].name), ("b:1", "a-2"));
     // Others are others, also such as say no id.
     let c = ask(&mut w, "c", "c:1", "y").0;
     let (d, e) = (ask(&mut w, "d", "d:1", "").0, ask(&mut w, "e", "e:1", "").0);
@@ -76,7 +95,7 @@ fn r126_a_node_that_asks_again_to_join_stays_the_same() {
 /// A number that two have, or one without what its bearer has stored, would make majorities worth nothing.
 #[test]
 fn r126_copies_of_a_disk_from_before_a_node_was_let_in_are_other_nodes() {
-    let mut w = World::new();
+    let mut w = begun();
     let b = ask(&mut w, "b", "b:1", "x").0;
     let twin = ask(&mut w, "b", "c:1", "x");
     assert!(twin.0 > b && twin.1 == "b-2", "at another address at the same time: {twin:?}");
@@ -89,8 +108,8 @@ fn r126_copies_of_a_disk_from_before_a_node_was_let_in_are_other_nodes() {
 
 #[test]
 fn r126_the_last_node_that_is_to_stay_cannot_leave() {
-    let mut w = World::new();
-    let (a, b) = (join(&mut w, "a"), join(&mut w, "b"));
-    w.tell(node(NodeChange::Leave(a)));
+    let mut w = begun();
+    let b = join(&mut w, "b");
+    w.tell(node(NodeChange::Leave(1)));
     assert_eq!(w.ask(node(NodeChange::Leave(b))).unwrap_err().code, "last_node");
 }

@@ -69,7 +69,7 @@ pub async fn join(
         let mut answers = Vec::new();
         for address in &others {
             match ask(address, dialing, request.clone()).await? {
-                Heard::Welcome(welcome) => return understand(welcome),
+                Heard::Welcome(welcome) => return understand(welcome, row),
                 heard => answers.push((*address, heard)),
             }
         }
@@ -192,7 +192,7 @@ fn certificate_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Er
     matches!(error, rustls::Error::InvalidCertificate(_)).then_some(error)
 }
 
-fn understand(welcome: v1::Welcome) -> anyhow::Result<Joined> {
+fn understand(welcome: v1::Welcome, own: &NodeRow) -> anyhow::Result<Joined> {
     let identity = NodeIdentity {
         cluster: welcome.cluster.context("a cluster without an id")?,
         node: welcome.node.context("a node without a number")?,
@@ -204,5 +204,16 @@ fn understand(welcome: v1::Welcome) -> anyhow::Result<Joined> {
         removed: false,
     };
     let nodes = welcome.nodes.into_iter().map(|bytes| record::decode("node", bytes));
-    Ok(Joined::Member(identity, nodes.collect::<Result<_, _>>()?))
+    let nodes: Vec<NodeRow> = nodes.collect::<Result<_, _>>()?;
+    let is_other = |row: &&NodeRow| row.peer_address != own.peer_address;
+    if let Some(other) = nodes.iter().filter(is_other).find(|row| row.node == identity.node) {
+        bail!(
+            "the cluster gives this node the number {}, which '{}' at {} has, and that is a bug; \
+             start it again with an empty data directory",
+            identity.node,
+            other.name,
+            other.peer_address
+        );
+    }
+    Ok(Joined::Member(identity, nodes))
 }

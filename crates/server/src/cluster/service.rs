@@ -107,7 +107,8 @@ impl Nodes for Service {
                     nodes: nodes.map(|row| record::encode(&row)).collect(),
                 })
             }
-            Err(Failure::Rejected(rejection)) => {
+            // What it hears otherwise is final.
+            Err(Failure::Rejected(rejection)) if rejection.kind != RejectionKind::Busy => {
                 Answer::Rejection(reply::encode_rejection(&rejection))
             }
             Ok(_) | Err(_) => Answer::NotLeader(v1::NotLeader { leader: self.0.leader(0) }),

@@ -51,16 +51,21 @@ async fn in_place_of(address: &str) -> (Arc<AtomicUsize>, JoinHandle<()>) {
     (came, standing)
 }
 
+/// Each node has a number of its own, and the first of the list, which began the cluster, the first.
+fn assert_numbered(nodes: &[Node]) {
+    let mut numbers: Vec<u64> = nodes.iter().map(|node| node.server.node_number()).collect();
+    assert_eq!(numbers[0], 1, "{numbers:?}");
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2, 3]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn r126_nodes_with_the_same_list_become_one_cluster_and_never_a_second() {
     let list: Vec<String> = (0..3).map(|_| own_address()).collect();
     let started = join_all((0..3).map(|at| begin(&list, at))).await;
     let nodes: Vec<Node> = started.into_iter().map(Result::unwrap).collect();
     let cluster = nodes[0].server.cluster_id().to_owned();
-    let mut numbers: Vec<u64> = nodes.iter().map(|node| node.server.node_number()).collect();
-    assert_eq!(numbers[0], 1, "the first of the list began it");
-    numbers.sort_unstable();
-    assert_eq!(numbers, [1, 2, 3]);
+    assert_numbered(&nodes);
     let mut trio = Trio::of(nodes, know);
     trio.settled().await;
 
@@ -100,6 +105,7 @@ async fn r126_no_cluster_begins_while_one_of_the_list_is_missing() {
         nodes.push(starting.await.unwrap());
     }
     assert!(nodes.iter().all(|node| node.server.cluster_id() == nodes[0].server.cluster_id()));
+    assert_numbered(&nodes);
     let trio = Trio::of(nodes, know);
     trio.settled().await;
     trio.stop().await;

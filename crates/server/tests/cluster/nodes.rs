@@ -152,8 +152,12 @@ async fn start(dir: TempDir, peer: &str, join: Vec<String>, change: &dyn Fn(&mut
     start_with(dir, config).await
 }
 
-/// Starts a node in a directory.
+/// Starts a node in a directory. With `RUST_LOG` it says what it does.
 pub async fn start_with(dir: TempDir, config: Config) -> Node {
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_test_writer()
+        .try_init();
     let server = bellwether_server::start(config).await.unwrap();
     let client = Client::new(&server.local_addr().to_string()).unwrap();
     Node { server, client, dir }
@@ -184,10 +188,6 @@ impl Trio {
 
     /// The same with other settings.
     pub async fn start_with(change: impl Fn(&mut Config) + 'static) -> Trio {
-        let _ = tracing_subscriber::fmt()
-            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-            .with_test_writer()
-            .try_init();
         let trio = Trio::start_many(3, change).await;
         trio.settled().await;
         trio
