@@ -231,15 +231,16 @@ impl RaftEngine {
     }
 
     /// Leads the groups in which this node alone votes, at once: there is nobody to wait for. They
-    /// learn where it is reached now.
+    /// learn where it is reached now. One that has yet to [arrive](crate::arrival) votes alone in its past only.
     ///
     /// # Errors
     /// When it does not lead them in time.
     pub async fn lead_alone(&self, peer: &Peer) -> Result<(), RaftOpenError> {
         let node = self.identity.node;
         let leading = self.replicas().into_iter().map(|shard| async move {
-            let raft = self.raft(shard)?;
-            if !raft.voter_ids().eq([node]) {
+            let member = self.members.get(shard).ok_or_else(no_replica)?;
+            let raft = &member.raft;
+            if member.heard.arrival.is_awaited() || !raft.voter_ids().eq([node]) {
                 return Ok(());
             }
             if !raft.is_leader() {

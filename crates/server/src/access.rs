@@ -4,6 +4,8 @@
 //! of the store are few and kept in memory.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,8 +13,7 @@ use bellwether_api::{JobSpec, Problem, Role};
 use bellwether_core::read;
 use bellwether_core::record::TokenRow;
 use bellwether_core::time::Time;
-use bellwether_core::waist::StoreError;
-use bellwether_store::Engine;
+use bellwether_core::waist::{StoreError, View};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use rand::TryRngCore;
@@ -99,9 +100,20 @@ impl Caller {
 /// The tokens of the store, by the hash of their secrets.
 #[derive(Default)]
 pub struct Tokens {
-    by_hash: RwLock<BTreeMap<Bytes, TokenRow>>,
+    known: RwLock<Known>,
+    /// How often they were read.
+    reads: AtomicU64,
+    /// Whether all were read that there were when this server was started.
+    complete: AtomicBool,
     /// Whether a request without a token is refused.
     pub required: bool,
+}
+
+/// What was read last.
+#[derive(Default)]
+struct Known {
+    read: u64,
+    by_hash: BTreeMap<Bytes, TokenRow>,
 }
 
 impl Tokens {
@@ -111,16 +123,33 @@ impl Tokens {
         Tokens { required, ..Tokens::default() }
     }
 
-    /// Reads the tokens again from the store.
+    /// Reads the tokens again, as a view shows them that is taken now. That may take its time where
+    /// other nodes are asked.
     ///
     /// # Errors
-    /// When the store cannot be read.
-    pub fn reload(&self, engine: &dyn Engine) -> Result<(), StoreError> {
-        // The view is taken under the lock: an older one never replaces a newer one.
-        let mut by_hash = self.by_hash.write();
-        let rows = read::tokens(&*engine.view(), 0)?;
-        *by_hash = rows.into_iter().map(|row| (row.hash.clone(), row)).collect();
+    /// When the store cannot be read. Those stay that were known.
+    pub fn reload(&self, view: impl FnOnce() -> Arc<dyn View>) -> Result<(), StoreError> {
+        // Whoever begins later has a view that is no older than those of whoever began before.
+        let read = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        let rows = read::tokens(&*view(), 0)?;
+        let by_hash = rows.into_iter().map(|row| (row.hash.clone(), row)).collect();
+        let mut known = self.known.write();
+        if read > known.read {
+            *known = Known { read, by_hash };
+        }
         Ok(())
+    }
+
+    /// What was read is all that there was when this server was started: a token that is not among
+    /// them is not known to anybody.
+    pub fn are_complete(&self) {
+        self.complete.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that is so.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Relaxed)
     }
 
     /// Who has this secret.
@@ -136,8 +165,13 @@ impl Tokens {
             }
             return Ok(Caller::anonymous());
         };
-        let row = self.by_hash.read().get(&hash(secret)).cloned();
+        let row = self.known.read().by_hash.get(&hash(secret)).cloned();
         let Some(row) = row else {
+            if !self.is_complete() {
+                let detail = "this node has yet to read the tokens of its cluster; try again, or \
+                              ask another node";
+                return Err(Problem::new(503, "tokens_unread", detail));
+            }
             return Err(Problem::new(
                 401,
                 "token_unknown",

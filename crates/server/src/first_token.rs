@@ -43,7 +43,7 @@ pub async fn first_admin_token(node: &Node) -> anyhow::Result<Option<String>> {
             tokens => tokens?,
         };
         if tokens.iter().any(|token| token.hash == hash) {
-            node.tokens.reload(&*node.engine)?;
+            node.tokens.reload(|| node.view())?;
             return Ok(Some(secret));
         }
         if tokens.iter().any(|token| token.is_admin(clock::now())) {

@@ -25,6 +25,7 @@ mod config;
 pub mod convert;
 mod first_token;
 mod http;
+mod in_step;
 mod ingest;
 mod live;
 mod metrics;

@@ -16,7 +16,7 @@ use bellwether_raft::types::Peer;
 use bellwether_store::{DiskEngine, DiskOptions, Engine};
 use bellwether_worker::{Orphan, kill_orphans};
 
-use crate::cluster::{Joined, NodeIdentity, join, join_id};
+use crate::cluster::{Joined, NodeIdentity, join, join_id, welcome};
 use crate::config::{Config, InvalidConfig};
 use crate::peering::Peering;
 
@@ -34,7 +34,7 @@ pub struct Opened {
     pub engine: Arc<RaftEngine>,
     /// Which node this is.
     pub identity: NodeIdentity,
-    /// The nodes of the cluster, if this one has just joined it.
+    /// The nodes of the cluster as this one heard when it joined, until it has them stored.
     pub nodes: Vec<NodeRow>,
     /// Whether it has been a node before.
     pub known: bool,
@@ -50,11 +50,17 @@ pub async fn open(config: &Config, row: &NodeRow, peering: &Peering) -> anyhow::
     let (tables, known) = tokio::task::spawn_blocking(move || open_tables(&opening)).await??;
     let is_known = known.is_some();
     let (mut identity, nodes) = match known {
-        Some(identity) => (identity, Vec::new()),
+        Some(identity) => (identity, welcome::read(&config.data_dir)?),
         None => {
             let (identity, nodes) = match become_one(config, row, peering).await? {
-                Joined::First => (found(config), Vec::new()),
-                Joined::Member(identity, nodes) => (identity, nodes),
+                Joined::First => {
+                    welcome::forget(&config.data_dir)?;
+                    (found(config), Vec::new())
+                }
+                Joined::Member(identity, nodes) => {
+                    welcome::keep(&config.data_dir, &nodes)?;
+                    (identity, nodes)
+                }
             };
             identity.write(&config.data_dir)?;
             (identity, nodes)
@@ -82,6 +88,13 @@ pub async fn open(config: &Config, row: &NodeRow, peering: &Peering) -> anyhow::
         identity.founded = true;
         identity.write(&config.data_dir)?;
     }
+    let stored = read::nodes(&*engine.view(), 0)?;
+    let nodes = if stored.iter().any(|row| row.node == identity.node) {
+        welcome::forget(&config.data_dir)?;
+        Vec::new()
+    } else {
+        nodes
+    };
     Ok(Opened { engine, identity, nodes, known: is_known })
 }
 

@@ -30,7 +30,7 @@ use crate::spread::Spread;
 use crate::work::{
     Dispatch, LeaseSettings, LocalOptions, LocalWorker, Remotes, built_in_name, is_built_in,
 };
-use crate::{clock, http, ingest, peering};
+use crate::{clock, http, in_step, ingest, peering};
 
 /// How long a node that starts waits for shards to be led.
 const LED_WITHIN: Duration = Duration::from_secs(30);
@@ -38,6 +38,8 @@ const LED_WITHIN: Duration = Duration::from_secs(30);
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is looked whether the store has failed.
 const FAILURE_EVERY: Duration = Duration::from_millis(250);
+/// How often it is looked whether another node has a worker of the same name.
+const LOOK_AT_NAMES_EVERY: Duration = Duration::from_secs(1);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Notices kept for a listener that is slow.
@@ -142,7 +144,7 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     }
     let tokens =
         Tokens::new(!config.listen.ip().is_loopback() && !config.insecure || config.require_token);
-    tokens.reload(&*engine)?;
+    tokens.reload(|| engine.view())?;
     let node = Arc::new(Node {
         config,
         cluster: cluster.clone(),
@@ -194,22 +196,29 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     cluster.acting.spawn(cluster.clone().keep_attending(stop_acting.clone()));
     cluster.acting.spawn(cluster.clone().keep_hinting(stop_acting.clone()));
     cluster.acting.spawn(cluster.clone().keep_stopping(stop_acting.clone()));
-    server.until_led().await?;
-    if let Some(worker) = &worker {
-        end_far_orphans(&node).await;
-        worker.start();
-    }
+    // Whatever acts here is looked after, also while this node waits for shards that nobody leads.
     cluster.acting.spawn(cluster.clone().introduce(stop_acting.clone()));
     cluster.acting.spawn(cluster.clone().keep_managing(stop_acting.clone()));
     cluster.acting.spawn(cluster.clone().keep_watching(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_bounds(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_asking(stop_acting.clone()));
+    cluster.acting.spawn(cluster.clone().keep_answering(stop_acting.clone()));
+    server.until_led().await?;
+    if let Some(worker) = &worker {
+        end_far_orphans(&node).await;
+        if cluster.book.has_worker(worker.name()) {
+            let (cluster, worker, stop) = (cluster.clone(), worker.clone(), stop_acting.clone());
+            node.cluster.acting.spawn(work_once_alone_with_name(cluster, worker, stop));
+        } else {
+            worker.start();
+        }
+    }
     cluster.acting.spawn(cluster.clone().keep_leases(stop_acting.clone()));
     for shard in node.shard_numbers() {
         cluster.acting.spawn(cluster.clone().keep_claiming(shard, stop_acting.clone()));
     }
-    cluster.acting.spawn(keep_in_step(node.clone(), stop_acting.clone()));
-    cluster.acting.spawn(cluster.clone().keep_bounds(stop_acting.clone()));
-    cluster.acting.spawn(cluster.clone().keep_asking(stop_acting.clone()));
-    cluster.acting.spawn(cluster.clone().keep_answering(stop_acting.clone()));
+    in_step::read_all_tokens(&node).await;
+    cluster.acting.spawn(in_step::keep_in_step(node.clone(), stop_acting.clone()));
     server.admin_token = first_admin_token(&node).await?;
     let router = http::router(node.clone());
     let listener = port.listen().with_context(not_there)?;
@@ -228,6 +237,28 @@ async fn end_far_orphans(node: &Arc<Node>) {
     {
         tracing::warn!("not all processes left behind could be looked for: {error:#}");
     }
+}
+
+/// Starts the built-in worker once no other node has one of its name: what is with a worker is known by
+/// that, and each of two would give up what the other runs.
+async fn work_once_alone_with_name(
+    cluster: Arc<Cluster>,
+    worker: Arc<LocalWorker>,
+    stop: CancellationToken,
+) {
+    tracing::error!(
+        worker = worker.name(),
+        nodes = ?cluster.book.nodes_with(worker.name()),
+        "another node has a worker of this name, so that of this node takes no runs; start it \
+         again with another --worker-name"
+    );
+    while cluster.book.has_worker(worker.name()) {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(LOOK_AT_NAMES_EVERY) => {}
+        }
+    }
+    worker.start();
 }
 
 /// What is done when a shard has been taken over: workers that hold runs of it get a fresh lease,
@@ -251,28 +282,6 @@ fn taken_over(
             tracing::error!(shard, %error, "the batches of a shard cannot be read");
         }
     })
-}
-
-/// How often it is looked for what other nodes have changed.
-const IN_STEP_EVERY: Duration = Duration::from_millis(500);
-
-/// Keeps what this node has in memory of shard 0 in step with what is stored: other nodes change it.
-async fn keep_in_step(node: Arc<Node>, stop: CancellationToken) {
-    let mut interval = tokio::time::interval(IN_STEP_EVERY);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = interval.tick() => {}
-        }
-        if node.cluster.book.all().is_empty() {
-            continue;
-        }
-        let looked = node.tokens.reload(&*node.engine).and_then(|()| node.load_queues());
-        if let Err(error) = looked {
-            tracing::error!(%error, "what other nodes have changed cannot be read");
-        }
-    }
 }
 
 /// Beyond loopback a server wants TLS and tokens, or to be told that it does not.

@@ -94,6 +94,8 @@ pub struct Rules {
     pub copies_max: usize,
     /// How many leaders may be moved in one plan.
     pub transfers_max: usize,
+    /// Whether nodes are to have equally much: not while it is not known how all shards stand.
+    pub even_out: bool,
 }
 
 /// Replicas of a shard, unless nodes want more or fewer.
@@ -118,6 +120,7 @@ impl Default for Rules {
             patience_ms: 10 * MINUTE_MS,
             copies_max: 2,
             transfers_max: 8,
+            even_out: true,
         }
     }
 }
@@ -174,8 +177,10 @@ pub fn plan(nodes: &[Node], shards: &[Replicas], rules: &Rules, now: Time) -> Ve
     planner.go_on_copying();
     planner.fill_seats();
     planner.follow_first_shard();
-    planner.spread();
-    planner.balance_leaders();
+    if rules.even_out {
+        planner.spread();
+        planner.balance_leaders();
+    }
     planner.steps.into_values().collect()
 }
 

@@ -43,6 +43,19 @@ fn r116_the_highest_number_of_replicas_that_a_node_wants_counts() {
 }
 
 #[test]
+fn r126_what_is_missing_is_mended_also_while_it_is_not_known_how_all_shards_stand() {
+    let mut cluster = Cluster::new(5, "a", Rules { even_out: false, ..Rules::default() });
+    cluster.join("a");
+    cluster.join("a");
+    cluster.follow();
+    assert!(cluster.shards.iter().all(|shard| shard.voters == set([1, 2, 3])));
+    assert_eq!(leaders(&cluster), [6, 0, 0], "who has the others is not known");
+    cluster.rules.even_out = true;
+    cluster.follow();
+    assert_eq!(leaders(&cluster), [2, 2, 2]);
+}
+
+#[test]
 fn r116_a_few_shards_are_copied_at_a_time() {
     let mut cluster = Cluster::new(5, "a", Rules::default());
     cluster.join("a");

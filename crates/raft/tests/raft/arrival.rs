@@ -9,7 +9,7 @@ use bellwether_protocol::peer::v1::peers_client::PeersClient;
 use bellwether_raft::codec::{encode_payload, log_id};
 use bellwether_raft::engine::RaftEngine;
 use bellwether_raft::log::{LogOptions, Point};
-use bellwether_raft::types::{Entry, Membership};
+use bellwether_raft::types::{Entry, Membership, Peer};
 use bellwether_store::Engine;
 use openraft::EntryPayload;
 use tokio::net::TcpListener;
@@ -92,6 +92,8 @@ async fn r92_a_replica_that_is_begun_anew_does_not_lead_in_a_past_in_which_it_wa
     close(engine).await;
     // Nor after a restart.
     let engine = Arc::new(open(dir.path(), 2, &[], LogOptions::default()).await);
+    let peer = Peer { address: "127.0.0.1:1".to_owned(), zone: String::new() };
+    engine.lead_alone(&peer).await.unwrap();
     assert!(!leads_itself(&engine).await);
     // It arrives, and knows that it does not vote.
     send(&engine, 9).await;
@@ -114,6 +116,6 @@ async fn one_that_is_not_begun_anew_leads_where_it_is_alone() {
     let engine = Arc::new(open(dir.path(), 2, &[], LogOptions::default()).await);
     engine.start(GROUP).await.unwrap();
     send(&engine, 3).await;
-    assert!(leads_itself(&engine).await);
+    engine.wait_for_leader(GROUP, 2, PATIENCE).await.unwrap();
     close(engine).await;
 }

@@ -172,6 +172,7 @@ impl Cluster {
             if let Err(error) = self.read_nodes() {
                 tracing::error!(%error, "the nodes of the cluster cannot be read");
             }
+            self.hold_all();
             let company = !self.book.is_empty();
             if let Some(hands) = self.hands.get() {
                 hands.dispatch.hints.want(company);
@@ -219,7 +220,10 @@ impl Cluster {
             Ok(Ok(answer)) => match attend::decode(answer.into_inner()) {
                 Ok(said) => {
                     if said.removed {
+                        // Nor does it hear any more: what its worker holds would not end, while others
+                        // have given it up.
                         self.was_removed();
+                        return;
                     }
                     self.leaving.fetch_or(said.leaving, Ordering::Relaxed);
                     self.note_words(asked, &said);

@@ -233,12 +233,16 @@ impl Cluster {
         }
         for held in strays {
             let StillHeld { run, token, .. } = held;
-            if own.as_ref() != Some(&held.worker) && elsewhere.contains(&held.worker) {
+            if elsewhere.contains(&held.worker) {
                 // The other node may have handed it out.
-                hands.remotes.take_up_if_polls(held);
+                if is_own(&held.worker) {
+                    tracing::error!(worker = held.worker, "another node has a worker of this name");
+                } else {
+                    hands.remotes.take_up_if_polls(held);
+                }
                 continue;
             }
-            if first && own.as_ref() == Some(&held.worker) {
+            if first && is_own(&held.worker) {
                 let detail = "the server was stopped while it ran".to_owned();
                 handle.lost(run, token, detail);
             } else {

@@ -144,9 +144,8 @@ impl Cluster {
         said: &[(Instant, Said)],
         standing: &[SaidOfReplica],
     ) -> Vec<(Step, BTreeSet<u64>)> {
-        if standing.len() < self.shards.len() {
-            return Vec::new();
-        }
+        // Of one whose replicas are all down nobody says how it stands. What others lack is mended.
+        let rules = Rules { even_out: standing.len() == self.shards.len(), ..self.rules() };
         let changing = |replica: &&SaidOfReplica| replica.changing || replica.leader.is_none();
         let unsettled: BTreeSet<Shard> =
             standing.iter().filter(changing).map(|replica| replica.shard).collect();
@@ -166,7 +165,7 @@ impl Cluster {
                 leader: replica.leader,
             })
             .collect();
-        let steps = placement::plan(&self.nodes(), &shards, &self.rules(), clock::now());
+        let steps = placement::plan(&self.nodes(), &shards, &rules, clock::now());
         let settled = steps.into_iter().filter(|step| !unsettled.contains(&shard_of(*step)));
         let voters = |step: Step| {
             let replica = standing.iter().find(|replica| replica.shard == shard_of(step));
@@ -375,8 +374,8 @@ impl Cluster {
         }
         if self.engine.start_if_absent(shard).await? {
             self.levels.forget(shard);
-            self.hold(shard);
         }
+        self.hold(shard);
         Ok(())
     }
 

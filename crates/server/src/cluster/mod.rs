@@ -39,6 +39,7 @@ mod reading;
 mod service;
 mod steps;
 mod strays;
+pub mod welcome;
 pub mod wire;
 mod workers;
 
@@ -198,6 +199,11 @@ impl Cluster {
     pub fn open(&self, office: Office) {
         let _ = self.office.set(office);
         self.look_what_is_here();
+        self.hold_all();
+    }
+
+    /// Sees to it that somebody acts for every shard that this node has a replica of, if it leads it.
+    fn hold_all(&self) {
         for shard in self.engine.replicas() {
             self.hold(shard);
         }

@@ -123,10 +123,15 @@ impl Nodes for Service {
         let request = request.into_inner();
         let shard = decode_shard("ReplicaRequest.shard", request.shard).map_err(malformed)?;
         let wanted = request.wanted.ok_or_else(|| Status::invalid_argument("wanted or not?"))?;
-        let done = match wanted {
-            true => self.0.have_replica(shard).await,
-            false => self.0.drop_replica(shard, request.without.unwrap_or(0)).await,
-        };
+        let (cluster, without) = (self.0.clone(), request.without.unwrap_or(0));
+        // To its end, also if whoever asks waits no more.
+        let doing = tokio::spawn(async move {
+            match wanted {
+                true => cluster.have_replica(shard).await,
+                false => cluster.drop_replica(shard, without).await,
+            }
+        });
+        let done = doing.await.map_err(|error| Status::internal(error.to_string()))?;
         done.map_err(|error| Status::internal(format!("{error:#}")))?;
         Ok(Response::new(v1::ReplicaAnswer {}))
     }

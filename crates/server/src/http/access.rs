@@ -65,7 +65,7 @@ pub async fn create_token(
     };
     let shown = present::token(&token);
     node.shards[0].ask(Input::PutToken { actor: caller.name, token }).await?;
-    node.tokens.reload(&*node.engine)?;
+    node.tokens.reload(|| node.view())?;
     Ok((StatusCode::CREATED, Json(NewToken { token: shown, secret })))
 }
 
@@ -112,7 +112,7 @@ pub async fn revoke_token(
     }
     let keep_admin = node.tokens.required;
     node.shards[0].ask(Input::RevokeToken { actor: caller.name, name, keep_admin }).await?;
-    node.tokens.reload(&*node.engine)?;
+    node.tokens.reload(|| node.view())?;
     Ok(StatusCode::NO_CONTENT)
 }
 

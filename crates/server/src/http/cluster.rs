@@ -42,8 +42,9 @@ pub async fn workers(
     caller.need(Role::Viewer)?;
     let namespace = caller.namespace.as_deref();
     let name = node.cluster.row().name;
-    let built_in = node.worker.iter().map(|worker| built_in(worker, namespace));
-    let here = built_in.chain(node.remotes.list(namespace).into_iter().map(remote));
+    let own = node.worker.iter().filter(|worker| worker.has_started());
+    let own = own.map(|worker| built_in(worker, namespace));
+    let here = own.chain(node.remotes.list(namespace).into_iter().map(remote));
     let here = here.map(|worker| Worker { node: name.clone(), ..worker });
     let mut items: Vec<Worker> = here.collect();
     let mut missing_nodes = Vec::new();
@@ -88,7 +89,7 @@ pub async fn drain(
     caller.need(Role::Operator)?;
     if !relayed && !node.remotes.has_seat(&name) && !is_built_in(&node, &name) {
         let uri = uri.path_and_query().map_or("", |uri| uri.as_str());
-        if let Some(response) = drain_elsewhere(&node, &caller, &name, uri).await {
+        if let Some(response) = drain_elsewhere(&node, &caller, &name, uri).await? {
             return Ok(response);
         }
     }
@@ -112,21 +113,30 @@ fn is_built_in(node: &Node, name: &str) -> bool {
     node.worker.as_ref().is_some_and(|worker| worker.name() == name)
 }
 
-/// Has a worker drained by the node that it is connected to; `None` if no node says that it is.
-async fn drain_elsewhere(node: &Node, caller: &Caller, name: &str, uri: &str) -> Option<Response> {
+/// Has a worker drained by the node that it is connected to; `None` if all nodes say that it is not.
+async fn drain_elsewhere(
+    node: &Node,
+    caller: &Caller,
+    name: &str,
+    uri: &str,
+) -> Result<Option<Response>, Problem> {
     let (up, _) = node.cluster.others();
     let asked = up.iter().map(|other| node.cluster.has_at(other.node, name));
     let found = join_all(asked).await;
-    let (other, _) = up.iter().zip(found).find(|(_, has)| *has == Some(true))?;
+    let silent = found.contains(&None);
+    let Some((other, _)) = up.iter().zip(found).find(|(_, has)| *has == Some(true)) else {
+        let detail = "no node that answers has this worker, and one that does not answer may";
+        return if silent { Err(Problem::new(503, "node_silent", detail)) } else { Ok(None) };
+    };
     let post = (&Method::POST, uri);
     let relayed = node.relay(other.node, caller, post, Bytes::new(), ANSWER_WITHIN).await;
-    Some(relayed.map_or_else(
+    Ok(Some(relayed.map_or_else(
         || {
             let detail = format!("the node '{}' does not answer; try again", other.name);
             Refusal::from(Problem::new(503, OUTCOME_UNKNOWN, detail)).into_response()
         },
         Relay::into_response,
-    ))
+    )))
 }
 
 /// Runs that are listed of a worker.

@@ -51,6 +51,7 @@ fn refuse(problem: Problem, request: &Request) -> Response {
     if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
         let status = match problem.status {
             401 => tonic::Status::unauthenticated(problem.detail),
+            503 => tonic::Status::unavailable(problem.detail),
             _ => tonic::Status::permission_denied(problem.detail),
         };
         return status.into_http();

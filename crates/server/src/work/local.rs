@@ -79,6 +79,7 @@ pub struct LocalWorker {
     guard: Option<Arc<Guard>>,
     running: Arc<Running>,
     tasks: TaskTracker,
+    started: AtomicBool,
     retired: AtomicBool,
 }
 
@@ -102,12 +103,17 @@ impl LocalWorker {
             shards,
             running: Arc::default(),
             tasks: TaskTracker::new(),
+            started: AtomicBool::new(false),
             retired: AtomicBool::new(false),
         })
     }
 
-    /// Starts it: from here on it takes runs.
+    /// Starts it: from here on it takes runs, unless its node leaves.
     pub fn start(self: &Arc<Self>) {
+        if self.retired.load(Ordering::Relaxed) {
+            return;
+        }
+        self.started.store(true, Ordering::Relaxed);
         let options = &self.options;
         let handlers = handlers::slots();
         let offer = Offer {
@@ -122,6 +128,12 @@ impl LocalWorker {
         let room = Room::ByKind { command, http, handlers };
         let orders = self.dispatch.join(options.name.clone(), offer, room);
         tokio::spawn(self.clone().take_orders(orders));
+    }
+
+    /// Whether it takes runs, or has.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        self.started.load(Ordering::Relaxed)
     }
 
     /// What is under way.
