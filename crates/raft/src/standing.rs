@@ -121,6 +121,13 @@ impl RaftEngine {
         self.members.get(shard).is_some()
     }
 
+    /// Whether the replica of this node was begun anew and has yet to [arrive](crate::arrival): what it shows
+    /// is nothing, or long past.
+    #[must_use]
+    pub fn is_awaited(&self, shard: Shard) -> bool {
+        self.members.get(shard).is_some_and(|member| member.heard.arrival.is_awaited())
+    }
+
     /// Who leads a shard, as far as this node knows.
     #[must_use]
     pub fn leader(&self, shard: Shard) -> Option<u64> {

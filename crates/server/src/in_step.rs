@@ -16,20 +16,30 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// Reads all tokens that there are, so that it is known of every other that nobody knows it. If nobody
 /// can say which there are, that has to wait.
-pub async fn read_all_tokens(node: &Node) {
-    if !node.is_alone() {
-        if node.cluster.leader(0).is_none() {
-            return;
-        }
-        if let Err(error) = node.cluster.catch_up(0).await {
-            tracing::warn!(%error, "the tokens of the cluster cannot be read yet");
-            return;
-        }
+pub async fn read_all_tokens(node: &Arc<Node>) {
+    if !node.is_alone() && (node.cluster.leader(0).is_none() || !is_level(node).await) {
+        return;
     }
-    match node.tokens.reload(|| node.view()) {
+    match read(node).await {
         Ok(()) => node.tokens.are_complete(),
         Err(error) => tracing::warn!(%error, "the tokens of the cluster cannot be read yet"),
     }
+}
+
+/// Whether a view shows all there is from here on.
+async fn is_level(node: &Node) -> bool {
+    let level = node.cluster.catch_up(0).await;
+    level.inspect_err(|error| tracing::debug!(%error, "the tokens cannot be read yet")).is_ok()
+}
+
+/// Reads it anew. Other nodes may be asked for it, which takes its time where they do not answer.
+async fn read(node: &Arc<Node>) -> Result<(), StoreError> {
+    let node = node.clone();
+    let reading = tokio::task::spawn_blocking(move || {
+        node.tokens.reload(|| node.view())?;
+        node.load_queues()
+    });
+    reading.await.unwrap_or(Err(StoreError::Closed))
 }
 
 /// Keeps it in step until told to stop.
@@ -41,16 +51,18 @@ pub async fn keep_in_step(node: Arc<Node>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = interval.tick() => {}
         }
-        if !node.tokens.is_complete() {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = read_all_tokens(&node) => {}
-            }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = look(&node) => {}
         }
-        if node.cluster.book.is_empty() {
-            continue;
-        }
-        match node.tokens.reload(|| node.view()).and_then(|()| node.load_queues()) {
+    }
+}
+
+async fn look(node: &Arc<Node>) {
+    if !node.tokens.is_complete() {
+        read_all_tokens(node).await;
+    } else if !node.cluster.book.is_empty() {
+        match read(node).await {
             Ok(()) => {}
             Err(StoreError::Unreachable { .. }) => {
                 tracing::debug!("what other nodes have changed cannot be read elsewhere");

@@ -34,12 +34,12 @@ use crate::{clock, http, in_step, ingest, peering};
 
 /// How long a node that starts waits for shards to be led.
 const LED_WITHIN: Duration = Duration::from_secs(30);
+/// How long a node that starts waits to hear which tokens there are.
+const TOKENS_WITHIN: Duration = Duration::from_secs(2);
 /// How long a node that stops waits for others to agree to what it has decided.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is looked whether the store has failed.
 const FAILURE_EVERY: Duration = Duration::from_millis(250);
-/// How often it is looked whether another node has a worker of the same name.
-const LOOK_AT_NAMES_EVERY: Duration = Duration::from_secs(1);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Notices kept for a listener that is slow.
@@ -206,18 +206,16 @@ pub async fn start(config: Config) -> anyhow::Result<RunningServer> {
     server.until_led().await?;
     if let Some(worker) = &worker {
         end_far_orphans(&node).await;
-        if cluster.book.has_worker(worker.name()) {
-            let (cluster, worker, stop) = (cluster.clone(), worker.clone(), stop_acting.clone());
-            node.cluster.acting.spawn(work_once_alone_with_name(cluster, worker, stop));
-        } else {
-            worker.start();
-        }
+        // They may be led as they were before, and nobody have been heard yet.
+        cluster.tell_all().await;
+        cluster.start_worker(worker, &stop_acting);
     }
     cluster.acting.spawn(cluster.clone().keep_leases(stop_acting.clone()));
     for shard in node.shard_numbers() {
         cluster.acting.spawn(cluster.clone().keep_claiming(shard, stop_acting.clone()));
     }
-    in_step::read_all_tokens(&node).await;
+    // If that takes longer, whoever has one that is not known yet is told to come again.
+    let _ = tokio::time::timeout(TOKENS_WITHIN, in_step::read_all_tokens(&node)).await;
     cluster.acting.spawn(in_step::keep_in_step(node.clone(), stop_acting.clone()));
     server.admin_token = first_admin_token(&node).await?;
     let router = http::router(node.clone());
@@ -237,28 +235,6 @@ async fn end_far_orphans(node: &Arc<Node>) {
     {
         tracing::warn!("not all processes left behind could be looked for: {error:#}");
     }
-}
-
-/// Starts the built-in worker once no other node has one of its name: what is with a worker is known by
-/// that, and each of two would give up what the other runs.
-async fn work_once_alone_with_name(
-    cluster: Arc<Cluster>,
-    worker: Arc<LocalWorker>,
-    stop: CancellationToken,
-) {
-    tracing::error!(
-        worker = worker.name(),
-        nodes = ?cluster.book.nodes_with(worker.name()),
-        "another node has a worker of this name, so that of this node takes no runs; start it \
-         again with another --worker-name"
-    );
-    while cluster.book.has_worker(worker.name()) {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK_AT_NAMES_EVERY) => {}
-        }
-    }
-    worker.start();
 }
 
 /// What is done when a shard has been taken over: workers that hold runs of it get a fresh lease,

@@ -20,7 +20,7 @@ from bellwether import Bellwether, RunRecord
 
 T = TypeVar("T")
 DEADLINE = 30.0
-LEASE_SECONDS = 2
+LEASE_SECONDS = 5
 ROOT = Path(__file__).resolve().parents[3]
 BINARY = os.environ.get("BELLWETHER_BIN", str(ROOT / "target" / "debug" / "bellwether"))
 ENDED = {"succeeded", "failed", "canceled", "lost", "skipped"}

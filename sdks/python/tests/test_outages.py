@@ -278,7 +278,7 @@ def test_an_end_whose_answer_was_lost_is_known_when_it_is_said_again(
 def test_what_cannot_be_started_is_handed_back(
     client: Bellwether, server: Server, case: str
 ) -> None:
-    board = Board(slots=1, lease=2.0)
+    board = Board(slots=1, lease=LEASE_SECONDS)
     link = Link(settings(server.address), "excess", f"excess-{len(case)}", ["work"])
     reporter = Reporter(link, board)
     started: list[str] = []
@@ -302,7 +302,7 @@ def test_what_cannot_be_started_is_handed_back(
     if case == "stopping":
         engine.stop_taking()
     reporter.start()
-    engine._take(leased, lease_clock() - (2.0 if case == "too late" else 0.0))
+    engine._take(leased, lease_clock() - (LEASE_SECONDS if case == "too late" else 0.0))
     go.set()
     until("nothing is held", board.is_idle)
     assert started == ([leased[0].run_id] if case == "beyond the slots" else [])

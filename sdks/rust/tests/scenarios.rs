@@ -28,7 +28,7 @@ fn config(dir: &TempDir, port: u16) -> Config {
         shards: Some(4),
         worker: false,
         worker_heartbeat: Duration::from_millis(300),
-        worker_lease: Duration::from_secs(2),
+        worker_lease: Duration::from_secs(10),
         ..Config::default()
     }
 }

@@ -16,6 +16,8 @@ mod address;
 #[path = "../kill/checks.rs"]
 mod checks;
 mod growth;
+#[path = "../kill/insist.rs"]
+mod insist;
 mod line;
 mod load;
 #[path = "../nemesis/order.rs"]

@@ -8,6 +8,7 @@ use bellwether_client::JobFilter;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
+use crate::insist::insist;
 use crate::record::Record;
 use crate::removal::cli;
 use crate::server::{Server, Trio, until};
@@ -37,7 +38,8 @@ async fn create(trio: &Trio, prefix: &str, spec: Value) -> BTreeMap<String, Stri
         let mut spec = spec.clone();
         spec["key"] = key.clone().into();
         let spec: JobSpec = serde_json::from_value(spec).unwrap();
-        let created = trio.nodes[n % trio.nodes.len()].client.create_job(spec).await.unwrap();
+        let client = &trio.nodes[n % trio.nodes.len()].client;
+        let created = insist(async || client.create_job(spec.clone()).await).await;
         (key, created.job.info.id)
     });
     join_all(creating).await.into_iter().collect()
@@ -94,8 +96,8 @@ async fn r113_r114_a_cluster_that_is_lost_is_restored_at_one_node_and_the_others
     jobs.extend(create(&trio, "ticks-once", job(json!({"every": "2s"}), once)).await);
     jobs.extend(create(&trio, "ticks-again", job(json!({"every": "2s"}), again)).await);
     // These are due in the gap.
-    jobs.extend(create(&trio, "once", job(json!({"delay": "10s"}), once)).await);
-    jobs.extend(create(&trio, "again", job(json!({"delay": "10s"}), again)).await);
+    jobs.extend(create(&trio, "once", job(json!({"delay": "30s"}), once)).await);
+    jobs.extend(create(&trio, "again", job(json!({"delay": "30s"}), again)).await);
     tokio::task::block_in_place(|| back_up(&trio.nodes[1], &place));
     let early =
         begun(&record).keys().any(|key| key.starts_with("once") || key.starts_with("again"));

@@ -4,12 +4,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use bellwether_api::JobSpec;
 use bellwether_client::Client;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::address::own_address;
+use crate::insist::insist;
 use crate::server::until;
 
 /// The script. It stops everything it has started when it is told to end.
@@ -63,10 +65,17 @@ async fn r123_r134_make_cluster_starts_three_nodes_and_one_may_be_killed() {
     assert!(said.iter().any(|line| line == "three nodes are up:"), "{said:?}");
 
     let clients = PORTS.map(|port| Client::new(&format!("{host}:{port}")).unwrap());
-    let workers = clients[1].workers().await.unwrap().items;
+    let mut workers = Vec::new();
+    until("all nodes tell their workers in time", async || {
+        let Ok(told) = clients[1].workers().await else { return false };
+        workers = told.items;
+        told.missing_nodes.is_empty()
+    })
+    .await;
     assert!(workers.iter().any(|worker| worker.name == "worker"), "{workers:?}");
     let tick = json!({"key": "tick", "schedule": "every 1s", "command": "date"});
-    clients[2].create_job(serde_json::from_value(tick).unwrap()).await.unwrap();
+    let tick: JobSpec = serde_json::from_value(tick).unwrap();
+    insist(async || clients[2].create_job(tick.clone()).await).await;
     let nodes = clients[0].cluster().await.unwrap().nodes;
     let victim = nodes.iter().max_by_key(|node| node.leads).unwrap().name.clone();
     let left = &clients[if victim == "a" { 1 } else { 0 }];

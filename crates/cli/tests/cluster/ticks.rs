@@ -2,11 +2,12 @@
 
 use std::time::SystemTime;
 
-use bellwether_api::{PauseRequest, Tick, TickFate};
+use bellwether_api::{JobSpec, PauseRequest, Tick, TickFate};
 use bellwether_client::PageFilter;
 use bellwether_core::time::Time;
 use futures::TryStreamExt;
 
+use crate::insist::insist;
 use crate::server::Server;
 
 /// How many there are: enough for each node to lead some of them.
@@ -34,8 +35,9 @@ pub async fn begin(server: &Server) -> Ticking {
             "key": format!("tick-{n}"), "schedule": {"every": "1s"}, "job_type": "bellwether.noop",
             "overlap": "allow", "misfire": {"policy": "all"}, "retention": {"runs": 100_000},
         });
-        let created = server.client.create_job(serde_json::from_value(spec).unwrap()).await;
-        jobs.push(created.unwrap().job.info.id);
+        let spec: JobSpec = serde_json::from_value(spec).unwrap();
+        let created = insist(async || server.client.create_job(spec.clone()).await).await;
+        jobs.push(created.job.info.id);
     }
     Ticking { jobs, at: now() }
 }
@@ -44,7 +46,8 @@ pub async fn begin(server: &Server) -> Ticking {
 pub async fn none_missed(server: &Server, begun: &Ticking) {
     let (mut count, mut worst_ms) = (0, 0);
     for job in &begun.jobs {
-        server.client.pause_job(job, &PauseRequest::default()).await.unwrap();
+        let why = PauseRequest::default();
+        insist(async || server.client.pause_job(job, &why).await).await;
         let ticks: Vec<Tick> =
             server.client.ticks_all(job, PageFilter::default()).try_collect().await.unwrap();
         let paused_at = now();

@@ -4,20 +4,21 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bellwether_api::RunStatus;
+use bellwether_api::{JobSpec, RunStatus};
 use bellwether_client::{Client, PageFilter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
+use crate::insist::insist;
 use crate::record::{Effect, Record};
 use crate::server::{Extra, Trio, until};
 
 /// The lease, by which a worker has to be welcome at another node: longer than it takes on a busy machine until
 /// others lead what the node led that is gone.
-const LEASE: &str = "8s";
+const LEASE: &str = "16s";
 /// What a command takes: longer than it takes until what a silent worker had is given to another.
-const TAKES: Duration = Duration::from_secs(13);
+const TAKES: Duration = Duration::from_secs(22);
 /// Jobs that are under way when a node goes, half of each delivery.
 const JOBS: usize = 8;
 
@@ -78,7 +79,8 @@ async fn begin(trio: &Trio, record: &Record, round: &str) -> Vec<String> {
             "delivery": delivery, "requires": {"site": "far"},
         });
         let client = &trio.nodes[n % trio.nodes.len()].client;
-        client.create_job(serde_json::from_value(spec).unwrap()).await.unwrap();
+        let spec: JobSpec = serde_json::from_value(spec).unwrap();
+        insist(async || client.create_job(spec.clone()).await).await;
         keys.push(key);
     }
     until("all have begun", async || begun(record, &keys).len() == JOBS).await;

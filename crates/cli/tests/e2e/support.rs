@@ -13,6 +13,8 @@ mod address;
 
 /// How long anything may take before a test gives up.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the machine is left to others before a test looks again.
+pub const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The program, in an environment without settings.
 pub fn bellwether(directory: &Path) -> Command {
@@ -227,6 +229,6 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(Instant::now() < until, "{what} did not happen");
-        std::thread::yield_now();
+        std::thread::park_timeout(LOOK_EVERY);
     }
 }

@@ -13,6 +13,7 @@
 
 mod address;
 mod checks;
+mod insist;
 mod random;
 mod server;
 mod work;

@@ -8,6 +8,7 @@ use bellwether_api::{JobSpec, JobStatus, PauseRequest};
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
+use crate::insist::insist;
 use crate::random::Random;
 use crate::server::Server;
 
@@ -81,8 +82,9 @@ impl Promises {
                 "overlap": overlap,
                 "retention": { "runs": 100_000 },
             });
-            let created = server.client.create_job(serde_json::from_value(spec).unwrap()).await;
-            self.recurring.push(created.unwrap().job.info.id);
+            let spec: JobSpec = serde_json::from_value(spec).unwrap();
+            let created = insist(async || server.client.create_job(spec.clone()).await).await;
+            self.recurring.push(created.job.info.id);
         }
         self.since = Some(Timestamp::now());
     }
@@ -124,7 +126,8 @@ impl Promises {
     pub async fn stop_recurring(&mut self, server: &Server) {
         self.until = Some(Timestamp::now());
         for job in &self.recurring {
-            server.client.pause_job(job, &PauseRequest::default()).await.unwrap();
+            let why = PauseRequest::default();
+            insist(async || server.client.pause_job(job, &why).await).await;
         }
     }
 

@@ -53,9 +53,10 @@ async fn r92_r97_a_leader_that_stood_still_launches_nothing_of_what_it_led() {
     cluster.history.note(format!("Pause {}, which leads {led:?}", cluster.name(victim)));
     let paused = record.mark();
     cluster.pause(victim);
-    // What it led goes on elsewhere; then some time for more to become due.
+    // What it led goes on elsewhere; then some time for more to become due: longer than what is launched later may be
+    // late.
     ticks_on(&load, record, 2).await;
-    let still = if setting("NEMESIS_SECONDS", 0) > 100 { 60_000 } else { 3_000 };
+    let still = if setting("NEMESIS_SECONDS", 0) > 100 { 60_000 } else { 12_000 };
     Random::new(1).moment_after(still, 1).await;
     let before = record.read();
     let meanwhile = record.since(paused);
@@ -81,7 +82,7 @@ async fn r92_r97_a_leader_that_stood_still_launches_nothing_of_what_it_led() {
     for effect in record.read().iter().filter(|effect| !known.contains(&*effect.run)) {
         let due: jiff::Timestamp = effect.due.parse().unwrap();
         let late = back.duration_since(due);
-        if late >= jiff::SignedDuration::from_secs(3) {
+        if late >= jiff::SignedDuration::from_secs(8) {
             let asked = async |client: &Client| client.run_events(&effect.run).await;
             let events = cluster.anywhere("what happened to a run", asked).await.items;
             let given =
@@ -172,11 +173,14 @@ async fn r116_r123_a_zone_is_lost_and_everything_goes_on() {
         "c" | "d" => "y",
         _ => "z",
     };
-    let now = cluster.clients[4].cluster().await.unwrap();
-    for shard in &now.shards {
-        let zones: BTreeSet<&str> = shard.voters.iter().map(of_zone).collect();
-        assert_eq!(zones.len(), 3, "R123: {shard:?}");
-    }
+    until("R123: every shard has replicas in all zones", async || {
+        let Ok(now) = cluster.clients[4].cluster().await else { return false };
+        now.shards.iter().all(|shard| {
+            let zones: BTreeSet<&str> = shard.voters.iter().map(of_zone).collect();
+            zones.len() == 3
+        })
+    })
+    .await;
     cluster.history.note("a and b are lost".to_owned());
     cluster.kill(0, true);
     cluster.kill(1, true);

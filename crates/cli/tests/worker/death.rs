@@ -9,11 +9,16 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::process::{SHORT_LEASES, Worker, add, contents, lives, run_with, server, workers_of};
+use crate::process::{
+    LEASES, SHORT_LEASES, Worker, add, contents, lives, run_with, server, workers_of,
+};
 use crate::support::{Server, eventually};
 use crate::wire::Wire;
 
-const LEASE: Duration = Duration::from_secs(3);
+/// How long one lasts of [`LEASES`].
+const LEASE: Duration = Duration::from_secs(15);
+/// How long one lasts of [`SHORT_LEASES`].
+const SHORT_LEASE: Duration = Duration::from_secs(3);
 
 /// A script that writes down every start, and whether an earlier one was still alive; the first
 /// attempt runs until a file is there.
@@ -195,7 +200,7 @@ fn r52_the_answer_to_a_request_survives_server_and_worker() {
     });
     worker.kill();
     assert!(result.exists());
-    let server = Server::start_at(&address, kept, &SHORT_LEASES);
+    let server = Server::start_at(&address, kept, &LEASES);
     let _again = Worker::start(&server, "w1");
     run_with(&server, &id, "succeeded");
     assert_eq!(server.cli(&["run", "logs", &id]).ok(), "hello");
@@ -213,7 +218,7 @@ fn one_of_two_is_stopped(server: &Server, delivery: &[&str]) -> (Begun, Worker, 
 
 #[test]
 fn a_worker_that_is_stopped_longer_than_its_lease_does_not_overlap_with_its_successor() {
-    let server = server();
+    let server = Server::start_with(&SHORT_LEASES);
     let (begun, holder, _other) = one_of_two_is_stopped(&server, &AT_LEAST_ONCE);
     let run = begun.with_status(&server, "succeeded");
     let expected = workers_of(&run);
@@ -229,7 +234,7 @@ fn a_worker_that_is_stopped_longer_than_its_lease_does_not_overlap_with_its_succ
 #[test]
 fn r65_a_worker_that_is_stopped_longer_than_its_lease_means_lost_at_most_once_and_nothing_ran_twice()
  {
-    let server = server();
+    let server = Server::start_with(&SHORT_LEASES);
     let (begun, holder, other) = one_of_two_is_stopped(&server, &AT_MOST_ONCE);
     let run = begun.with_status(&server, "lost");
     assert_eq!(workers_of(&run).len(), 1, "{run:#}");
@@ -248,13 +253,13 @@ fn r65_a_worker_that_is_stopped_longer_than_its_lease_means_lost_at_most_once_an
 
 #[test]
 fn r51_r52_a_server_that_is_killed_and_restarted_does_not_disturb_work() {
-    let server = server();
+    let server = Server::start_with(&SHORT_LEASES);
     let worker = Worker::start(&server, "w1");
     let directory = server.directory.path().join("b");
     fs::create_dir(&directory).unwrap();
     let before = Begun::with(&server, &[]);
     let after = Begun::in_dir(&server, &directory, &[]);
-    let lease_ms = u64::try_from(LEASE.as_millis()).unwrap();
+    let lease_ms = u64::try_from(SHORT_LEASE.as_millis()).unwrap();
     let last_lease = worker.lease_until_ms();
     let (address, kept) = pull_the_plug(server);
     // One ends while there is no server, the other after it is back; both outlive two leases.
@@ -319,7 +324,7 @@ fn r52_a_hundred_results_wait_for_the_server_to_be_back() {
         let ended = worker.attempts().iter().filter(|dir| dir.join("result").exists()).count();
         (ended == RUNS).then_some(())
     });
-    let server = Server::start_at(&address, kept, &SHORT_LEASES);
+    let server = Server::start_at(&address, kept, &LEASES);
     eventually("a hundred successes", || {
         let list = server.cli(&["run", "list", "--status", "succeeded", "--json"]).json_lines();
         (list.len() == RUNS).then_some(())

@@ -176,8 +176,11 @@ impl Cluster {
             let company = !self.book.is_empty();
             if let Some(hands) = self.hands.get() {
                 hands.dispatch.hints.want(company);
-                if let Some(worker) = hands.worker.as_ref().filter(|_| self.is_leaving()) {
-                    worker.retire();
+                if let Some(worker) = &hands.worker {
+                    self.yield_name(worker);
+                    if self.is_leaving() {
+                        worker.retire();
+                    }
                 }
             }
             for known in self.book.all() {

@@ -445,6 +445,11 @@ impl Cluster {
         }
     }
 
+    /// How long nobody may have seen a worker until what it has is given up.
+    pub(super) fn given_up_after(&self) -> Duration {
+        self.hands().lease + GRACE
+    }
+
     /// Gives up workers that are connected nowhere, until told to stop.
     pub async fn keep_watching(self: Arc<Self>, stop: CancellationToken) {
         let mut interval = tokio::time::interval(LOOK_EVERY);
@@ -457,11 +462,8 @@ impl Cluster {
             if self.book.is_empty() {
                 continue;
             }
-            let hands = self.hands();
-            let own = hands.worker.as_ref().map_or("", |worker| worker.name());
-            let unseen = self.holders.unseen(hands.lease + GRACE, |worker| {
-                let here = worker == own || hands.remotes.has_seat(worker);
-                (!here).then(|| self.book.has_worker(worker))
+            let unseen = self.holders.unseen(self.given_up_after(), |worker| {
+                (!self.is_here(worker)).then(|| self.book.has_worker(worker))
             });
             if !unseen.is_empty() {
                 self.give_up(unseen).await;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bellwether_core::id::RunId;
 use bellwether_core::shard::StillHeld;
@@ -16,24 +16,63 @@ use bellwether_core::waist::Shard;
 use bellwether_protocol::node::v1;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
+use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
 use super::wire::live::{GiveUp, encode_give_up};
-use crate::work::{Silent, Surroundings};
+use crate::work::{LocalWorker, Silent, Surroundings};
 
 /// How often a leader is told that a worker is silent, if it does not answer. After that it is left
 /// to what the leader sees itself.
 const TELL_TIMES: usize = 5;
+/// How often it is looked whether another node still has a worker of the same name.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How long to wait in between.
 const TELL_AGAIN: Duration = Duration::from_millis(500);
 
 impl Cluster {
     /// Whether a worker is connected to this node.
-    fn is_here(&self, worker: &str) -> bool {
+    pub(super) fn is_here(&self, worker: &str) -> bool {
         self.hands.get().is_some_and(|hands| {
-            let own = hands.worker.as_ref().map_or("", |own| own.name());
-            worker == own || hands.remotes.has_seat(worker)
+            let own = hands.worker.as_ref().filter(|own| own.has_started());
+            own.is_some_and(|own| own.name() == worker) || hands.remotes.has_seat(worker)
         })
+    }
+
+    /// Starts the built-in worker. What is with a worker is known by its name, and each of two would give up
+    /// what the other runs: if another node has one of that name, this one waits until that has been gone
+    /// for so long that nobody counts on what it had.
+    pub fn start_worker(self: &Arc<Self>, worker: &Arc<LocalWorker>, stop: &CancellationToken) {
+        if !self.book.has_worker(worker.name()) {
+            worker.start();
+            return;
+        }
+        tell_of_namesake(worker, &self.book.nodes_with(worker.name()));
+        let (cluster, worker, stop) = (self.clone(), worker.clone(), stop.clone());
+        self.acting.spawn(async move {
+            let mut seen = Instant::now();
+            while seen.elapsed() < cluster.given_up_after() + LOOK_AGAIN {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+                }
+                if cluster.book.has_worker(worker.name()) {
+                    seen = Instant::now();
+                }
+            }
+            worker.start();
+        });
+    }
+
+    /// Has the built-in worker take no more runs if one of its name is at another node of a lower number:
+    /// both were started before they could hear of one another.
+    pub(super) fn yield_name(&self, worker: &LocalWorker) {
+        let nodes = self.book.nodes_with(worker.name());
+        let yields = nodes.first().is_some_and(|other| *other < self.identity.node);
+        if yields && worker.has_started() && !worker.is_retired() {
+            tell_of_namesake(worker, &nodes);
+            worker.retire();
+        }
     }
 
     /// The nodes that are up to which a worker is connected, as far as this one knows.
@@ -121,6 +160,15 @@ impl Cluster {
             tokio::time::sleep(TELL_AGAIN).await;
         }
     }
+}
+
+fn tell_of_namesake(worker: &LocalWorker, nodes: &[u64]) {
+    tracing::error!(
+        worker = worker.name(),
+        ?nodes,
+        "another node has a worker of this name, so that of this node takes no runs; start it again \
+         with another --worker-name"
+    );
 }
 
 impl Surroundings for Cluster {

@@ -21,6 +21,7 @@ use super::present;
 use crate::access::{self, Caller};
 use crate::clock;
 use crate::node::Node;
+use crate::shard::Failure;
 
 /// Makes a token. Its secret is in this answer and nowhere else.
 #[utoipa::path(post, path = "/v1/tokens", tag = "access", operation_id = "createToken",
@@ -65,7 +66,10 @@ pub async fn create_token(
     };
     let shown = present::token(&token);
     node.shards[0].ask(Input::PutToken { actor: caller.name, token }).await?;
-    node.tokens.reload(|| node.view())?;
+    // It is made, and its secret is shown only here. This node hears of it soon in any case.
+    if let Err(error) = node.tokens.reload(|| node.view()) {
+        tracing::warn!(%error, "a new token cannot be read yet");
+    }
     Ok((StatusCode::CREATED, Json(NewToken { token: shown, secret })))
 }
 
@@ -112,7 +116,8 @@ pub async fn revoke_token(
     }
     let keep_admin = node.tokens.required;
     node.shards[0].ask(Input::RevokeToken { actor: caller.name, name, keep_admin }).await?;
-    node.tokens.reload(|| node.view())?;
+    let read = node.tokens.reload(|| node.view());
+    read.map_err(|error| Failure::from(error).after_part(0))?;
     Ok(StatusCode::NO_CONTENT)
 }
 

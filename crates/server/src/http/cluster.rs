@@ -113,7 +113,8 @@ fn is_built_in(node: &Node, name: &str) -> bool {
     node.worker.as_ref().is_some_and(|worker| worker.name() == name)
 }
 
-/// Has a worker drained by the node that it is connected to; `None` if all nodes say that it is not.
+/// Has a worker drained by the node that it is connected to; `None` if all
+/// nodes that are up say that it is not.
 async fn drain_elsewhere(
     node: &Node,
     caller: &Caller,

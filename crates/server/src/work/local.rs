@@ -154,7 +154,13 @@ impl LocalWorker {
         &self.options
     }
 
-    /// It gets nothing more: its node leaves the cluster. What is under way goes on.
+    /// Whether it takes no more runs.
+    #[must_use]
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// It gets nothing more: its node leaves the cluster, or another has its name. What is under way goes on.
     pub fn retire(&self) {
         if !self.retired.swap(true, Ordering::Relaxed) {
             tracing::info!(

@@ -214,7 +214,7 @@ async fn r72_r73_r74_ordering_keys_run_one_at_a_time_and_a_failure_stops_only_it
 async fn r62_a_paid_order_cancels_and_an_unpaid_one_expires() {
     let world = World::new().await;
     let record = world.dir.path().join("expired");
-    let order = |name: &str| json!({"key": name, "schedule": {"delay": "1s"}, "command": format!("echo {name} >> {}", record.display())});
+    let order = |name: &str| json!({"key": name, "schedule": {"delay": "8s"}, "command": format!("echo {name} >> {}", record.display())});
     world.add(order("paid")).await;
     let unpaid = world.add(order("unpaid")).await;
     world.client.delete_job("paid").await.unwrap();

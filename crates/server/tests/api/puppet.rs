@@ -147,12 +147,13 @@ pub fn held(run: &wire::Assignment) -> wire::Held {
     wire::Held { run: run.run.clone(), token: run.token }
 }
 
-/// A server without a worker of its own, with short leases.
+/// A server without a worker of its own, with leases that a test can wait for, and that do not end because a busy
+/// machine stands still for a moment.
 pub async fn world() -> World {
     World::with(|config| {
         config.worker = false;
         config.worker_heartbeat = Duration::from_millis(200);
-        config.worker_lease = Duration::from_secs(1);
+        config.worker_lease = Duration::from_secs(5);
     })
     .await
 }

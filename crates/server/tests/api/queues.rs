@@ -144,7 +144,7 @@ async fn a_bound_of_one_lets_many_short_runs_go_one_after_the_other_without_a_pa
         worker.finish(&given[0]).await;
     }
     // Shards take turns. If each had to wait for a timer, it would be many seconds.
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

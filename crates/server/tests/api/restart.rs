@@ -37,7 +37,7 @@ async fn r70_everything_is_there_after_a_restart() {
 #[tokio::test]
 async fn r118_what_was_missed_while_down_is_made_up_for_by_policy() {
     let world = World::with(|config| config.rules.misfire_after_ms = 500).await;
-    let late = world.add(json!({"schedule": {"delay": "2s"}, "command": "true"})).await;
+    let late = world.add(json!({"schedule": {"delay": "10s"}, "command": "true"})).await;
     for policy in ["once", "skip", "all"] {
         world.add(json!({"key": policy, "schedule": "every 1s", "command": "true", "misfire": policy})).await;
     }

@@ -6,7 +6,7 @@ use bellwether_api::{Backup, BackupSpec, BackupState};
 use bellwether_backup::{Manifest, Place, list};
 use serde_json::{Value, json};
 
-use crate::nodes::{Node, PATIENCE, Trio, named, spec_of, until};
+use crate::nodes::{Node, PATIENCE, Trio, named, until};
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -57,7 +57,7 @@ async fn fill(trio: &Trio) {
     for n in 0..200 {
         let payload = "x".repeat(10_000);
         let spec = json!({"schedule": {"delay": "1h"}, "job_type": "t", "payload": payload});
-        trio.nodes[n % 3].client.create_job(spec_of(spec)).await.unwrap();
+        trio.nodes[n % 3].create(spec).await;
     }
 }
 

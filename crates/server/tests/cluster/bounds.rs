@@ -7,7 +7,7 @@ use bellwether_api::{QueueSpec, Run, RunStatus};
 use bellwether_client::{Client, RunFilter};
 use serde_json::{Value, json};
 
-use crate::nodes::{Trio, spec_of};
+use crate::nodes::Trio;
 
 /// Bounds are known on all nodes before jobs with this delay are due.
 const LATER: &str = "3s";
@@ -27,7 +27,7 @@ async fn add(trio: &Trio, queue: &str, count: usize, target: &Value) {
     for n in 0..count {
         let mut spec = json!({"queue": queue, "schedule": {"delay": LATER}});
         spec.as_object_mut().unwrap().extend(target.as_object().unwrap().clone());
-        trio.nodes[n % 3].client.create_job(spec_of(spec)).await.unwrap();
+        trio.nodes[n % 3].create(spec).await;
     }
 }
 

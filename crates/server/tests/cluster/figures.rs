@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::nodes::{Node, Trio, spec_of};
+use crate::nodes::{Node, Trio};
 
 /// A figure of a node.
 async fn figure(node: &Node, name: &str) -> u64 {
@@ -23,7 +23,7 @@ async fn run_jobs(trio: &Trio, count: u64) {
     let before = succeeded().await;
     for _ in 0..count {
         let spec = json!({"schedule": {"delay": "0s"}, "job_type": "bellwether.noop"});
-        trio.nodes[0].client.create_job(spec_of(spec)).await.unwrap();
+        trio.nodes[0].create(spec).await;
     }
     trio.until("all have run", async || succeeded().await == before + count).await;
 }

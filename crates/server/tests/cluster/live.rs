@@ -3,16 +3,38 @@
 use std::collections::BTreeSet;
 use std::pin::pin;
 
-use bellwether_api::RunStatus;
+use bellwether_api::{RunStatus, Worker};
 use bellwether_client::{EventFilter, Heard};
 use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
 
-use crate::nodes::{Node, Trio, http_client, named, spec_of};
+use crate::nodes::{Node, Trio, http_client, named, until};
 
 async fn create(node: &Node, spec: Value) -> String {
-    let created = node.client.create_job(spec_of(spec)).await.unwrap();
-    created.job.info.id.replacen("job_", "run_", 1) + "-1"
+    node.create(spec).await.info.id.replacen("job_", "run_", 1) + "-1"
+}
+
+/// The workers that a node lists, once all but those nodes that are to be missing have told it theirs in time.
+async fn workers(node: &Node, missing: &[&str]) -> Vec<Worker> {
+    let mut workers = None;
+    until("the others tell their workers in time", async || {
+        workers = node.workers(missing).await;
+        workers.is_some()
+    })
+    .await;
+    workers.unwrap()
+}
+
+/// Has a worker drained by way of a node: status and body, once nobody is silent who might have it.
+async fn drain(node: &Node, worker: &str) -> (u16, Value) {
+    let path = format!("/v1/workers/{worker}/drain");
+    let mut answer = (0, Value::Null);
+    until("the others answer in time", async || {
+        answer = node.send("POST", &path, Value::Null).await;
+        answer.0 != 503
+    })
+    .await;
+    answer
 }
 
 /// Listens until all of these runs have succeeded. Whether something may have been missed; nothing may
@@ -52,7 +74,8 @@ async fn r21_what_happens_anywhere_is_heard_at_any_node_once() {
     let mut heard = BTreeSet::new();
     let spec = json!({"schedule": {"delay": "0s"}, "job_type": "bellwether.noop"});
     let mut runs = Vec::new();
-    for node in trio.nodes.iter().cycle().take(12) {
+    // Enough that every node leads some of them.
+    for node in trio.nodes.iter().cycle().take(24) {
         runs.push(create(node, spec.clone()).await);
     }
     let missed = hear(&mut events, &mut heard, &runs).await;
@@ -70,7 +93,7 @@ async fn r21_what_happens_anywhere_is_heard_at_any_node_once() {
     trio.bring_back(0, gone).await;
     // It leads again, and is heard again.
     let mut more = Vec::new();
-    for _ in 0..12 {
+    for _ in 0..24 {
         more.push(create(&trio.nodes[0], spec.clone()).await);
     }
     hear(&mut events, &mut heard, &more).await;
@@ -81,32 +104,26 @@ async fn r21_what_happens_anywhere_is_heard_at_any_node_once() {
 async fn r21_workers_of_all_nodes_are_listed_and_drained_at_any() {
     let mut trio = Trio::start_with(named(|_| {})).await;
     let far = trio.nodes[1].dial("far").await;
-    let (_, listed) = trio.nodes[0].send("GET", "/v1/workers", Value::Null).await;
-    assert_eq!(listed["missing_nodes"], Value::Null, "{listed}");
-    let mut workers: Vec<(&str, &str)> = Vec::new();
-    for worker in listed["items"].as_array().unwrap() {
-        workers.push((worker["name"].as_str().unwrap(), worker["node"].as_str().unwrap()));
-    }
-    workers.sort_unstable();
-    assert_eq!(workers, [("a@server", "a"), ("b@server", "b"), ("c@server", "c"), ("far", "b")]);
-    let (status, _) = trio.nodes[2].send("POST", "/v1/workers/far/drain", Value::Null).await;
-    assert_eq!(status, 202);
-    let built_in = trio.nodes[2].send("POST", "/v1/workers/a@server/drain", Value::Null).await;
+    let listed = workers(&trio.nodes[0], &[]).await;
+    let mut places: Vec<(&str, &str)> = listed.iter().map(|w| (&*w.name, &*w.node)).collect();
+    places.sort_unstable();
+    assert_eq!(places, [("a@server", "a"), ("b@server", "b"), ("c@server", "c"), ("far", "b")]);
+    let (status, answer) = drain(&trio.nodes[2], "far").await;
+    assert_eq!(status, 202, "{answer}");
+    let built_in = drain(&trio.nodes[2], "a@server").await;
     assert_eq!((built_in.0, &built_in.1["code"]), (409, &json!("worker_built_in")));
-    let nobody = trio.nodes[2].send("POST", "/v1/workers/nobody/drain", Value::Null).await;
+    let nobody = drain(&trio.nodes[2], "nobody").await;
     assert_eq!((nobody.0, &nobody.1["code"]), (404, &json!("worker_not_found")));
     for node in &trio.nodes {
-        let (_, listed) = node.send("GET", "/v1/workers", Value::Null).await;
-        let far = listed["items"].as_array().unwrap().iter().find(|w| w["name"] == "far").unwrap();
-        assert_eq!(far["state"], "draining");
+        let listed = workers(node, &[]).await;
+        let far = listed.iter().find(|worker| worker.name == "far").unwrap();
+        assert_eq!(far.state, "draining");
     }
     far.stop().await;
     // A node that does not answer is named, and what it has is not in the list.
     let _gone = trio.take_down(2).await;
-    let (_, listed) = trio.nodes[0].send("GET", "/v1/workers", Value::Null).await;
-    assert_eq!(listed["missing_nodes"], json!(["c"]), "{listed}");
-    let of_c = |worker: &Value| worker["node"] == "c";
-    assert!(!listed["items"].as_array().unwrap().iter().any(of_c), "{listed}");
+    let listed = workers(&trio.nodes[0], &["c"]).await;
+    assert!(listed.iter().all(|worker| worker.node != "c"), "{listed:?}");
     trio.stop().await;
 }
 

@@ -11,20 +11,26 @@ mod far;
 mod figures;
 mod founding;
 mod guarded;
+#[path = "../../../cli/tests/kill/insist.rs"]
+mod insist;
 mod leaving;
 mod live;
 mod moving;
+mod names;
 mod nodes;
 mod planning;
 mod polling;
 mod sole;
 mod staleness;
+mod stalls;
 mod tokens;
 
 use bellwether_api::{JobStatus, RunStatus, Tick, TickFate};
-use bellwether_client::{JobFilter, RunFilter};
+use bellwether_client::{ClientError, JobFilter, RunFilter};
+use futures::future::join_all;
 use nodes::{Trio, spec_of};
 use serde_json::json;
+use stalls::{STALL, Stalls};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,7 +41,7 @@ async fn r64_any_node_takes_jobs_and_all_of_them_run() {
             let key = format!("{n}-{job}");
             let spec =
                 json!({"key": key, "schedule": {"delay": "1s"}, "job_type": "bellwether.noop"});
-            node.client.create_job(spec_of(spec)).await.unwrap();
+            node.create(spec).await;
         }
     }
     for node in &trio.nodes {
@@ -58,7 +64,7 @@ async fn r65_a_node_that_stops_misses_nothing_and_comes_back() {
     // So that a machine that stands still for a moment is no reason to miss one.
     let tick = json!({"key": "tick", "schedule": "every 1s", "job_type": "bellwether.noop",
         "overlap": "allow", "misfire": {"policy": "all"}});
-    trio.nodes[0].client.create_job(spec_of(tick)).await.unwrap();
+    trio.nodes[0].create(tick).await;
     for turn in 0..3 {
         let gone = trio.take_down(turn).await;
         let client = trio.nodes[0].client.clone();
@@ -81,9 +87,8 @@ async fn r65_a_node_that_stops_misses_nothing_and_comes_back() {
     trio.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn r65_nobody_notices_that_a_node_stops_in_order_and_comes_back() {
-    let mut trio = Trio::start().await;
+/// Creates jobs at two nodes while the third one stops and comes back, twice. How many were created.
+async fn create_while_one_goes_and_comes(trio: &mut Trio) -> Result<usize, ClientError> {
     let asking = CancellationToken::new();
     let clients: Vec<_> = (0..8)
         .map(|n| {
@@ -94,10 +99,10 @@ async fn r65_nobody_notices_that_a_node_stops_in_order_and_comes_back() {
                 while !asking.is_cancelled() {
                     // Without a key, so it cannot be asked again if nobody knows what became of it.
                     let spec = json!({"schedule": {"delay": "1h"}, "job_type": "bellwether.noop"});
-                    client.create_job(spec_of(spec)).await.unwrap();
+                    client.create_job(spec_of(spec)).await?;
                     created += 1;
                 }
-                created
+                Ok::<usize, ClientError>(created)
             })
         })
         .collect();
@@ -106,12 +111,31 @@ async fn r65_nobody_notices_that_a_node_stops_in_order_and_comes_back() {
         trio.bring_back(2, gone).await;
     }
     asking.cancel();
-    let mut created = 0;
-    for client in clients {
-        created += client.await.expect("every job was created");
+    join_all(clients).await.into_iter().map(|client| client.expect("it asks to the end")).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r65_nobody_notices_that_a_node_stops_in_order_and_comes_back() {
+    // How often it is tried again because the machine stood still.
+    const AGAIN_MAX: usize = 3;
+    for again in 0.. {
+        let mut trio = Trio::start().await;
+        let stalls = Stalls::watch(trio.nodes[0].dir.path());
+        let created = create_while_one_goes_and_comes(&mut trio).await;
+        let longest = tokio::task::block_in_place(|| stalls.longest());
+        trio.stop().await;
+        let error = match created {
+            Ok(created) => {
+                assert!(created > 100, "{created}");
+                return;
+            }
+            Err(error) => error,
+        };
+        // The others cannot tell a node that stands still from one that is gone.
+        let excused = error.status() == Some(503) && longest >= STALL && again < AGAIN_MAX;
+        assert!(excused, "not every job was created; the machine took {longest:?}: {error}");
+        println!("tried again, since something took {longest:?}: {error}");
     }
-    assert!(created > 100, "{created}");
-    trio.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +146,7 @@ async fn r47_a_worker_at_one_node_gets_the_runs_of_all() {
         for job in 0..16 {
             let key = format!("{n}-{job}");
             let spec = json!({"key": key, "schedule": {"delay": "1s"}, "job_type": "echo", "payload": job});
-            node.client.create_job(spec_of(spec)).await.unwrap();
+            node.create(spec).await;
         }
     }
     trio.until("all jobs have run at the one worker", async || {

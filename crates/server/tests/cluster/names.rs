@@ -1,5 +1,7 @@
 //! Built-in workers of one name, which is what runs are known by that they have.
 
+use std::time::Duration;
+
 use bellwether_api::{Run, RunStatus};
 use bellwether_client::{Client, PageFilter};
 use serde_json::json;
@@ -24,7 +26,12 @@ async fn ended(trio: &Trio, client: &Client, run: &str) -> Run {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r65_of_two_built_in_workers_of_one_name_one_works_and_keeps_what_it_has() {
-    let mut trio = Trio::start_many(1, |config| config.worker_name = Some("twin".to_owned())).await;
+    let mut trio = Trio::start_many(1, |config| {
+        config.worker_name = Some("twin".to_owned());
+        config.worker_heartbeat = Duration::from_secs(2);
+        config.worker_lease = Duration::from_secs(8);
+    })
+    .await;
     let dir = tempfile::tempdir().unwrap();
     let (gate, begun) = (dir.path().join("gate"), dir.path().join("begun"));
     let wait = format!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bellwether_api::JobSpec;
+use bellwether_api::{Job, JobSpec, Worker};
 use bellwether_client::Client;
 use bellwether_protocol::node::v1::nodes_client::NodesClient;
 use bellwether_protocol::v1 as wire;
@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::address::own_address;
+use crate::insist::insist;
 
 /// How long a condition may take to come true, on a machine that is busy.
 pub const PATIENCE: Duration = Duration::from_secs(150);
@@ -75,6 +76,22 @@ impl Node {
             assert!(begun.elapsed() < PATIENCE, "{what} is not answered: {answer}");
             interval.tick().await;
         }
+    }
+
+    /// Creates a job. One without a key gets one, so that this can be repeated.
+    pub async fn create(&self, mut spec: Value) -> Job {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        if spec["key"].is_null() {
+            spec["key"] = format!("made-{}", MADE.fetch_add(1, Ordering::Relaxed)).into();
+        }
+        let spec = spec_of(spec);
+        insist(async || self.client.create_job(spec.clone()).await).await.job
+    }
+
+    /// The workers of all nodes but those that are to be missing; `None` if others have not answered in time.
+    pub async fn workers(&self, missing: &[&str]) -> Option<Vec<Worker>> {
+        let listed = self.client.workers().await.ok()?;
+        (listed.missing_nodes == missing).then_some(listed.items)
     }
 
     /// The way to it for other nodes of its cluster.

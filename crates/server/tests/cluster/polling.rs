@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use bellwether_api::RunStatus;
+use bellwether_api::{RunStatus, Worker};
 use serde_json::{Value, json};
 
-use crate::nodes::{Trio, spec_of};
+use crate::nodes::Trio;
 
 const LEASE: Duration = Duration::from_secs(4);
 /// As long as it takes until a worker that nobody hears is given up, wherever that is noticed.
@@ -25,7 +25,7 @@ async fn lease(trio: &Trio, count: usize) -> Vec<Value> {
     for node in trio.nodes.iter().cycle().take(count) {
         let spec =
             json!({"schedule": {"delay": "0s"}, "job_type": "x", "delivery": "at_least_once"});
-        node.client.create_job(spec_of(spec)).await.unwrap();
+        node.create(spec).await;
     }
     let mut runs: Vec<Value> = Vec::new();
     let mut nodes = trio.nodes.iter().cycle();
@@ -59,6 +59,18 @@ async fn keep(trio: &Trio, runs: &[Value], time: Duration) {
     }
 }
 
+/// The workers that a node lists, once all nodes have told it theirs in time. Until then the worker keeps what it has.
+async fn workers(trio: &Trio, at: usize, runs: &[Value]) -> Vec<Worker> {
+    let (node, mut workers) = (&trio.nodes[at], None);
+    trio.until("all nodes tell their workers in time", async || {
+        node.ask("heartbeat", &beat(runs)).await;
+        workers = node.workers(&[]).await;
+        workers.is_some()
+    })
+    .await;
+    workers.unwrap()
+}
+
 /// Says that runs have succeeded, each to another node.
 async fn complete(trio: &Trio, runs: &[Value]) {
     for (run, node) in runs.iter().zip(trio.nodes.iter().cycle()) {
@@ -80,9 +92,8 @@ async fn r21_a_worker_that_polls_may_ask_another_node_each_time() {
     let trio = trio().await;
     let runs = lease(&trio, 6).await;
     keep(&trio, &runs, 2 * LEASE).await;
-    let (_, workers) = trio.nodes[0].send("GET", "/v1/workers", Value::Null).await;
-    let workers = workers["items"].as_array().unwrap();
-    assert_eq!((workers.len(), &workers[0]["running"]), (1, &json!(6)), "{workers:?}");
+    let workers = workers(&trio, 0, &runs).await;
+    assert_eq!((workers.len(), workers[0].running), (1, 6), "{workers:?}");
     // One that is canceled is told, wherever the worker asks.
     let canceled = runs[0]["run_id"].as_str().unwrap();
     trio.nodes[1].client.cancel_run(canceled).await.unwrap();
@@ -107,8 +118,7 @@ async fn r21_a_worker_that_polls_may_ask_another_node_each_time() {
 async fn r21_what_a_worker_that_polls_has_outlives_the_node_of_its_seat() {
     let mut trio = trio().await;
     let runs = lease(&trio, 6).await;
-    let (_, workers) = trio.nodes[2].send("GET", "/v1/workers", Value::Null).await;
-    let name = workers["items"][0]["node"].as_str().unwrap().to_owned();
+    let name = workers(&trio, 2, &runs).await.remove(0).node;
     let at = trio.nodes.iter().position(|node| node.server.names().0 == name).unwrap();
     let _gone = trio.take_down(at).await;
     keep(&trio, &runs, LONG).await;

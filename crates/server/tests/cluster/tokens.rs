@@ -64,9 +64,26 @@ async fn r126_a_node_with_another_number_of_shards_is_refused_before_it_is_let_i
 async fn r42_a_node_that_joins_knows_all_tokens_from_its_first_answer_on() {
     let mut trio = Trio::start_many(1, |_| {}).await;
     let client_of = known_at(&trio.nodes[0]).await;
+    // So that it takes a while to copy the first shard.
+    let payload = "x".repeat(50_000);
+    for n in 0..100 {
+        let key = n.to_string();
+        let spec =
+            json!({"key": key, "schedule": {"delay": "1h"}, "job_type": "t", "payload": payload});
+        trio.nodes[0].create(spec).await;
+    }
     for _ in 0..2 {
         trio.grow().await;
-        client_of(trio.nodes.last().unwrap()).tokens().await.unwrap();
+        let client = client_of(trio.nodes.last().unwrap());
+        client.tokens().await.unwrap();
+        trio.until("it has a replica of every shard", async || {
+            if let Err(error) = client.job("none").await {
+                assert!(matches!(error.status(), Some(404 | 503)), "{error}");
+            }
+            let cluster = trio.nodes[0].client.cluster().await.unwrap();
+            cluster.shards.iter().all(|shard| shard.voters.len() == trio.nodes.len())
+        })
+        .await;
     }
     trio.stop().await;
 }

@@ -11,8 +11,8 @@
 //!
 //! For every other shard this node remembers how far its log was when somebody was told of something
 //! through this node, or asked for what is true now. Whoever is asked for rows must be as far as that:
-//! so it does not matter which replica answers, and nobody goes back in time. Shard 0, which everybody
-//! has, is always read here.
+//! so it does not matter which replica answers, and nobody goes back in time. Shard 0 is read here as soon as
+//! the own replica has arrived: everybody follows it.
 //!
 //! Not here: who may see what, and what rows mean. Where to start reading: [`FarView`].
 
@@ -94,8 +94,7 @@ impl Far {
     fn read_here(&self, shard: Shard, applied: u64) {
         let mut state = self.state.write();
         let behind = state.floors.get(&shard).is_some_and(|floor| *floor > applied);
-        // Nobody has another replica of it than this node has of shard 0.
-        if !state.here.contains(&shard) && (shard == 0 || !behind) {
+        if !state.here.contains(&shard) && !behind {
             Arc::make_mut(&mut state.here).insert(shard);
             state.floors.remove(&shard);
         }
@@ -189,8 +188,11 @@ impl Cluster {
     fn is_readable(&self, shard: Shard) -> bool {
         let Some(own) = self.engine.standing(shard) else { return false };
         let node = self.identity.node;
-        if shard == 0 || own.leader == Some(node) {
+        if own.leader == Some(node) {
             return true;
+        }
+        if shard == 0 {
+            return !self.engine.is_awaited(0);
         }
         // One that was let go while its node was down still believes that it votes.
         let newest = self.book.replicas(shard).into_iter().map(|(_, said)| said);
