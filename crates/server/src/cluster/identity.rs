@@ -4,13 +4,16 @@
 //! stored can be read. After the node has been made it changes once at most: when the node is
 //! removed from its cluster.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use bellwether_core::record::StoreRow;
 use bellwether_core::time::Time;
 use serde::{Deserialize, Serialize};
+
+use super::kept;
+
+const NAME: &str = "NODE";
 
 /// Which node of which cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,23 +48,14 @@ impl NodeIdentity {
         let (id, shards) = (self.cluster.clone(), u32::from(self.shards));
         StoreRow { id, shards, created_ms: now.0 }
     }
-}
 
-fn path(data_dir: &Path) -> PathBuf {
-    data_dir.join("NODE")
-}
-
-impl NodeIdentity {
     /// What a data directory says; `None` if it says nothing.
     ///
     /// # Errors
     /// When the file cannot be read or makes no sense.
     pub fn read(data_dir: &Path) -> io::Result<Option<NodeIdentity>> {
-        match fs::read_to_string(path(data_dir)) {
-            Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let bytes = kept::read(data_dir, NAME)?;
+        Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
     }
 
     /// Notes it in a data directory, for good.
@@ -69,12 +63,7 @@ impl NodeIdentity {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
-        let new = data_dir.join("NODE.new");
-        let mut file = File::create(&new)?;
-        writeln!(file, "{}", serde_json::to_string(self)?)?;
-        file.sync_all()?;
-        fs::rename(new, path(data_dir))?;
-        File::open(data_dir)?.sync_all()
+        kept::replace(data_dir, NAME, format!("{}\n", serde_json::to_string(self)?).as_bytes())
     }
 }
 
@@ -98,9 +87,9 @@ mod tests {
         identity.write(dir.path()).unwrap();
         assert_eq!(NodeIdentity::read(dir.path()).unwrap(), Some(identity));
         let older = r#"{"cluster":"c1","node":2,"shards":16,"founded":true}"#;
-        fs::write(path(dir.path()), older).unwrap();
+        kept::replace(dir.path(), NAME, older.as_bytes()).unwrap();
         assert_eq!(NodeIdentity::read(dir.path()).unwrap().map(|read| read.removed), Some(false));
-        fs::write(path(dir.path()), "{").unwrap();
+        kept::replace(dir.path(), NAME, b"{").unwrap();
         assert!(NodeIdentity::read(dir.path()).is_err());
     }
 }

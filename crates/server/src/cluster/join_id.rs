@@ -4,13 +4,12 @@
 //! must not become a second node while the first stays a member for ever. So it makes an id before it
 //! asks, keeps it in the data directory, and asks with it until it knows its number.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
-fn path(data_dir: &Path) -> PathBuf {
-    data_dir.join("JOINING")
-}
+use super::kept;
+
+const NAME: &str = "JOINING";
 
 /// The id with which the node of this data directory asks: what it asked with before, or a new one. It
 /// is on disk when this returns.
@@ -18,18 +17,13 @@ fn path(data_dir: &Path) -> PathBuf {
 /// # Errors
 /// When it can be neither read nor written.
 pub fn keep(data_dir: &Path) -> io::Result<String> {
-    match fs::read_to_string(path(data_dir)) {
-        // One that was cut short was never asked with.
-        Ok(text) if text.ends_with('\n') => return Ok(text.trim_end().to_owned()),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+    // One that was cut short was never asked with.
+    let said = kept::read(data_dir, NAME)?.and_then(|said| String::from_utf8(said).ok());
+    if let Some(id) = said.as_ref().and_then(|said| said.strip_suffix('\n')) {
+        return Ok(id.to_owned());
     }
     let id = format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>());
-    let mut file = File::create(path(data_dir))?;
-    writeln!(file, "{id}")?;
-    file.sync_all()?;
-    File::open(data_dir)?.sync_all()?;
+    kept::replace(data_dir, NAME, format!("{id}\n").as_bytes())?;
     Ok(id)
 }
 
@@ -38,11 +32,7 @@ pub fn keep(data_dir: &Path) -> io::Result<String> {
 /// # Errors
 /// When it is there and cannot be removed.
 pub fn forget(data_dir: &Path) -> io::Result<()> {
-    match fs::remove_file(path(data_dir)) {
-        Ok(()) => File::open(data_dir)?.sync_all(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
+    kept::remove(data_dir, NAME)
 }
 
 #[cfg(test)]
@@ -59,7 +49,7 @@ mod tests {
         assert_eq!(keep(dir.path()).unwrap(), first, "asked again after a crash");
         forget(dir.path()).unwrap();
         forget(dir.path()).unwrap();
-        assert!(!path(dir.path()).exists());
+        assert_eq!(kept::read(dir.path(), NAME).unwrap(), None);
         assert_ne!(keep(dir.path()).unwrap(), first);
     }
 
@@ -67,7 +57,7 @@ mod tests {
     fn an_id_that_was_cut_short_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();
         for cut in ["", "0123"] {
-            fs::write(path(dir.path()), cut).unwrap();
+            kept::replace(dir.path(), NAME, cut.as_bytes()).unwrap();
             let made = keep(dir.path()).unwrap();
             assert_eq!((made.len(), keep(dir.path()).unwrap()), (32, made.clone()), "{cut}");
         }

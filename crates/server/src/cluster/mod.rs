@@ -29,6 +29,7 @@ mod holders;
 mod identity;
 mod join;
 pub mod join_id;
+mod kept;
 mod leases;
 mod level;
 mod listing;

@@ -4,17 +4,16 @@
 //! would know nobody, be found by nobody if it has moved, and take another's name. So it is kept in the data
 //! directory until the own replica says it.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use bellwether_core::record::{self, NodeRow};
 use bellwether_protocol::node::v1;
 use prost::Message;
 
-fn path(data_dir: &Path) -> PathBuf {
-    data_dir.join("WELCOME")
-}
+use super::kept;
+
+const NAME: &str = "WELCOME";
 
 /// Keeps it. It is on disk when this returns.
 ///
@@ -23,12 +22,7 @@ fn path(data_dir: &Path) -> PathBuf {
 pub fn keep(data_dir: &Path, nodes: &[NodeRow]) -> io::Result<()> {
     let nodes = nodes.iter().map(record::encode).collect();
     let welcome = v1::Welcome { nodes, ..v1::Welcome::default() };
-    let new = data_dir.join("WELCOME.new");
-    let mut file = File::create(&new)?;
-    file.write_all(&welcome.encode_to_vec())?;
-    file.sync_all()?;
-    fs::rename(new, path(data_dir))?;
-    File::open(data_dir)?.sync_all()
+    kept::replace(data_dir, NAME, &welcome.encode_to_vec())
 }
 
 /// What is kept: nothing, if the node was never let in or has a replica of shard 0 that names it.
@@ -36,11 +30,7 @@ pub fn keep(data_dir: &Path, nodes: &[NodeRow]) -> io::Result<()> {
 /// # Errors
 /// When it cannot be read.
 pub fn read(data_dir: &Path) -> io::Result<Vec<NodeRow>> {
-    let bytes = match fs::read(path(data_dir)) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let Some(bytes) = kept::read(data_dir, NAME)? else { return Ok(Vec::new()) };
     let welcome = v1::Welcome::decode(&*bytes)?;
     let rows = welcome.nodes.into_iter().map(|row| record::decode("node", row));
     rows.collect::<Result<_, _>>().map_err(io::Error::other)
@@ -51,11 +41,7 @@ pub fn read(data_dir: &Path) -> io::Result<Vec<NodeRow>> {
 /// # Errors
 /// When it is there and cannot be removed.
 pub fn forget(data_dir: &Path) -> io::Result<()> {
-    match fs::remove_file(path(data_dir)) {
-        Ok(()) => File::open(data_dir)?.sync_all(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
+    kept::remove(data_dir, NAME)
 }
 
 #[cfg(test)]
@@ -75,7 +61,7 @@ mod tests {
         forget(dir.path()).unwrap();
         forget(dir.path()).unwrap();
         assert_eq!(read(dir.path()).unwrap(), []);
-        fs::write(path(dir.path()), [0xff]).unwrap();
+        kept::replace(dir.path(), NAME, &[0xff]).unwrap();
         assert!(read(dir.path()).is_err());
     }
 }
